@@ -21,7 +21,10 @@ class Cause:
     model: str = ""
 
     def stops(self, item: pytest.Item) -> bool:
-        """Return whether a test can't pass; a `client` of the tests' own, which needs no server, is another."""
+        """Return whether a test can't pass.
+
+        A `client` that the tests define themselves, without a server, does not count as the fixture.
+        """
         needed = {self.fixture, "urls"} if self.fixture == "client" else {self.fixture}
         if not needed.issubset(getattr(item, "fixturenames", ())):
             return False

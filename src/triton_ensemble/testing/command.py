@@ -11,5 +11,5 @@ from triton_ensemble.testing.lint import run_module
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Test; return 1 if a test or mypy fails."""
+    """Run the tests and mypy. Return 1 if a test or mypy fails."""
     return run_module("pytest") or run_module("mypy", ".")

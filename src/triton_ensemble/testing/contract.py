@@ -195,7 +195,7 @@ def row(arrays: Arrays, i: int) -> Arrays:
 
 
 def drop_filling(arrays: Arrays, others: Arrays) -> Arrays:
-    """Return the arrays that have the same size in both: where that is open, other rows may fill it up."""
+    """Return the arrays that have the same size in both. If a size is open, other rows may fill the array up."""
     return {n: array for n, array in arrays.items() if array.shape == others[n].shape}
 
 

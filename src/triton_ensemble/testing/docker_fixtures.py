@@ -1,4 +1,7 @@
-"""The container under test, started by compose as `make up` does; `make test-docker` builds its image first."""
+"""The container under test, started by compose as `make up` does.
+
+`make test-docker` builds its image first.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from triton_ensemble.variables import read_docker
 
 @pytest.fixture(scope="session", autouse=True)
 def engine() -> None:
-    """Skip all tests where no engine answers; fail them where REQUIRE_DOCKER=1."""
+    """Skip all tests if no engine answers, or fail them if REQUIRE_DOCKER=1."""
     try:
         output(*read_docker(), "version")
     except ContainerError as error:
@@ -50,7 +53,7 @@ def docker_compose_file(settings: Settings) -> list[str]:
 
 @pytest.fixture(scope="session")
 def docker_compose_project_name(settings: Settings) -> str:
-    """Return the name of the compose project to pytest-docker; `make up` uses another name."""
+    """Return the name of the compose project to pytest-docker. `make up` uses another name."""
     return f"{settings.project_name}-test"
 
 
@@ -76,7 +79,7 @@ def compose(settings: Settings, docker_compose_file: list[str]) -> tuple[str, ..
 def started(
     request: pytest.FixtureRequest, compose: tuple[str, ...], docker_compose_project_name: str
 ) -> Container:
-    """Return Triton's container, which may not be ready yet; fail with a line if it can't be started."""
+    """Return Triton's container, which may not be ready yet, or fail with a line if it can't be started."""
     command = (*compose, f"--project-name={docker_compose_project_name}")
     try:
         request.getfixturevalue("docker_services")

@@ -58,7 +58,7 @@ def infer(container: Container) -> subprocess.CompletedProcess[str]:
 
 
 def eventually(holds: Callable[[], bool], timeout: float = 120) -> None:
-    """Wait until something holds; fail after `timeout` seconds."""
+    """Wait until something holds, or fail after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while True:
         with contextlib.suppress(ContainerError):  # of a container that is between two starts
@@ -104,7 +104,7 @@ def test_a_server_that_is_killed_is_started_anew(triton: Container) -> None:
 
 @only_where(PYTHON_STEPS and not PROJECT.decoupled)
 def test_a_python_process_that_is_killed_ends_requests_with_an_error(triton: Container) -> None:
-    """Expect no hang; then the health check has the server started anew, where Triton does not heal itself."""
+    """Expect no hang. If Triton does not heal itself, the health check then has the server started anew."""
     inside(triton, "python3", "-c", KILL, "triton_python_backend_stub")
     answer = infer(triton)
     assert answer.returncode == 0 or "not healthy" in answer.stderr

@@ -1,4 +1,4 @@
-"""Triton's Python backend as a model.py sees it, without Triton; harness.py runs it in a process of its own.
+"""Triton's Python backend as a model.py sees it, without Triton. harness.py runs it in a process of its own.
 
 It takes the place of `triton_python_backend_utils`, with what the adapter uses of that and nothing more.
 """
@@ -45,7 +45,7 @@ class TritonModelException(Exception):
 
 
 class Tensor:
-    """A named array; texts become bytes, as on their way through Triton."""
+    """A named array. Texts become bytes, as on their way through Triton."""
 
     def __init__(self, name: str, array: Array) -> None:
         self._name = name
@@ -116,7 +116,7 @@ def refuse_call(model: str, *_: object) -> Arrays:
 
 
 class InferenceRequest:
-    """A request to the model; or, made by a step, one to another model, which `call` answers."""
+    """A request to the model, or a step's request to another model, which `call` answers."""
 
     call: ClassVar[Call] = staticmethod(refuse_call)
 
@@ -220,7 +220,7 @@ def controls(config: str) -> Arrays:
 def answers(model: Any, inputs: list[Arrays]) -> Sequence[object]:
     """Return for each request the arrays of its response, or text and code of its error.
 
-    A list of them for each request where the model is decoupled.
+    If the model is decoupled, return a list of them for each request.
     """
     requests = [
         InferenceRequest([Tensor(name, array) for name, array in arrays.items()])
@@ -243,14 +243,14 @@ def _answer(response: InferenceResponse) -> Arrays | tuple[str, int]:
 
 @contextmanager
 def _own_stdout(printed: int) -> Iterator[BinaryIO]:
-    """Yield the stream to the harness; what the step prints goes to the file `printed`."""
+    """Yield the stream to the harness. What the step prints goes to the file `printed`."""
     with os.fdopen(os.dup(1), "wb") as stream:
         os.dup2(printed, 1)
         yield stream
 
 
 def main() -> None:
-    """Read the config, then lists of requests, as pickles; write None or what went wrong, then their answers."""
+    """Read the config, then lists of requests, as pickles. Write None or what went wrong, then their answers."""
     with _own_stdout(int(sys.argv[2])) as stream:
         config = pickle.load(sys.stdin.buffer)
         added = controls(config)

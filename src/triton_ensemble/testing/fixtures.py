@@ -1,7 +1,7 @@
-"""The server under test: the local Triton, or the one at TRITON_URL.
+"""The server under test: the local Triton, or the server at TRITON_URL.
 
-Where that is HTTP, TRITON_GRPC_URL may name its gRPC address. Its metrics are those at
-TRITON_METRICS_URL, by default on port 8002 of the same host.
+If that is an HTTP address, TRITON_GRPC_URL may name its gRPC address. Its metrics are those at TRITON_METRICS_URL,
+by default on port 8002 of the same host.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ PROTOCOLS = protocols(PROJECT)
 
 
 def read_given_urls() -> dict[str, str]:
-    """Return the URLs of the environment by protocol; ValueError for a URL that no client can call."""
+    """Return the URLs of the environment by protocol.
+
+    Raise ValueError for a URL that no client can call, or for TRITON_GRPC_URL without TRITON_URL.
+    """
     urls: dict[str, str] = {}
     if url := os.environ.get("TRITON_URL"):
         for given in (url, os.environ.get("TRITON_GRPC_URL") or url):
@@ -77,7 +80,7 @@ def sample_rows() -> Arrays:
 
 @pytest.fixture(scope="session")
 def triton() -> Iterator[LocalTriton | None]:
-    """Return the local Triton; None where TRITON_URL names another server."""
+    """Yield the local Triton, or None if TRITON_URL names another server."""
     if read_given_urls():
         yield None
         return
@@ -124,9 +127,9 @@ def count(urls: dict[str, str]) -> Callable[[str, str], float]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Show the traceback of a step with each test that fails by it, and keep the log; of a container its log.
+    """Show the traceback of a step with each test that fails by it, and keep the log.
 
-    A server that can't start fails one test.
+    For a container, show its log. A server that can't start fails one test.
     """
     needs_server = "urls" in getattr(item, "fixturenames", ())
     if needs_server and call.excinfo and isinstance(call.excinfo.value, ServerError):

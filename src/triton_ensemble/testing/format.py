@@ -8,5 +8,5 @@ from triton_ensemble.testing.lint import run_module
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Format; return 1 if ruff can't correct a finding."""
+    """Format the project. Return 1 if ruff can't correct a finding."""
     return run_module("ruff", "check", "--quiet", "--fix", ".") or run_module("ruff", "format", ".")

@@ -28,7 +28,10 @@ PACKAGES = Path(__file__).parents[2]  # where this package is imported from
 
 
 class Refusal(str):
-    """The text of an error; `invalid` if it is the client's: the step has raised InvalidRequest."""
+    """The text of an error.
+
+    It is `invalid` if the error is the client's: the step has raised InvalidRequest.
+    """
 
     invalid = False
 
@@ -37,7 +40,7 @@ Answer = Arrays | Refusal
 
 
 class HarnessError(RuntimeError):
-    """Raised where the model can't be loaded, did not answer in time, or ended its process."""
+    """Raised if the model can't be loaded, did not answer in time, or ended its process."""
 
 
 class Harness:
@@ -129,7 +132,7 @@ def _content(file: IO[bytes]) -> str:
 
 
 def standalone(version: Path, step: str, folder: Path) -> Path:
-    """Copy a step that shares a model to `folder`, as a model of its own; return its version folder."""
+    """Copy a step that shares a model to `folder`, as its own model, and return its version folder."""
     copy = folder / step / version.name
     shutil.copytree(version, copy)
     manifest, _ = read_manifest(version)

@@ -44,7 +44,7 @@ def find_gone_types(project: Project, path: Path) -> Iterator[str]:
 
 
 def _list_imported(path: Path) -> set[str]:
-    """Return the top-level packages that a file imports; an empty set if it is not Python."""
+    """Return the top-level packages that a file imports, or an empty set if it is not Python."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):

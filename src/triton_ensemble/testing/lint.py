@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lint; return 1 if a tool finds anything."""
+    """Run the linters. Return 1 if a tool finds anything."""
     if run_module("ruff", "check", *["--quiet"] * arguments.quick, "."):
         return 1
     if run_module("ruff", "format", "--quiet", "--check", "."):
@@ -26,6 +26,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_module(*words: str) -> int:
-    """Run a tool of the environment; return 1 if it fails."""
+    """Run a tool of the environment. Return 1 if it fails."""
     sys.stdout.flush()
     return int(subprocess.run([sys.executable, "-m", *words]).returncode != 0)

@@ -1,4 +1,4 @@
-"""Live tests of the served ensemble, over each protocol; with zeros in a project without samples."""
+"""Live tests of the served ensemble, over each protocol. A project without samples sends zeros."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def send_unchecked(client: Client, inputs: Arrays) -> list[Arrays]:
 
 
 def not_refused(what: str, answer: Callable[[], T]) -> T:
-    """Return an answer; fail with a line where the server refuses the request."""
+    """Return an answer, or fail with a line if the server refuses the request."""
     try:
         return answer()
     except InferenceError as error:
@@ -88,7 +88,7 @@ def fits(name: str, array: Array) -> bool:
 
 @pytest.fixture(scope="session")
 def alone(client: Client) -> list[Arrays] | Exception:
-    """Return the answers to the first row of the first sample, or why there are none."""
+    """Return the answers to the first row of the first sample, or the error if it is not answered."""
     try:
         return send_unchecked(client, ROW)
     except InferenceError as error:
@@ -97,7 +97,7 @@ def alone(client: Client) -> list[Arrays] | Exception:
 
 @pytest.fixture(autouse=True)
 def only_answered(request: pytest.FixtureRequest) -> None:
-    """Let one test fail where the server refuses the first sample, and not each."""
+    """If the server refuses the first sample, let one test fail instead of all."""
     if request.function is test_is_ready:
         return
     if PROJECT.bf16 and "TRITON_URL" not in os.environ:
@@ -240,7 +240,10 @@ def test_an_equal_request_is_found_in_a_cache(client: Client, count: Count) -> N
 @only_where(CUT and bool(PROJECT.batching_models))
 @pytest.mark.parametrize("model", PROJECT.batching_models)
 def test_concurrent_requests_share_executions(client: Client, count: Count, model: str) -> None:
-    """Send up to 64 at once, and again until some share one: fewer, less often, where an answer takes long."""
+    """Send up to 64 requests at once, and again until some share an execution.
+
+    If an answer takes long, send fewer requests, and less often.
+    """
     requests, executions = (f"nv_inference_{name}" for name in ("request_success", "exec_count"))
     start = time.monotonic()
     client.send(ROW)

@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
-    """Where an import stops tests from being collected, say what no contract test can say then."""
+    """If an import stops tests from being collected, print what the contract tests can't say then."""
     if exitstatus == pytest.ExitCode.INTERRUPTED:
         project = under_test.PROJECT
         for path in sorted((project.root / "steps").rglob("*.py")):
@@ -39,7 +39,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the facts of the project in pytest's root folder, and copy the code that changed to where tests load it from."""
+    """Read the facts of the project in pytest's root folder.
+
+    Also copy the code that changed to the folders from which tests load it.
+    """
     try:
         under_test.PROJECT = Project.load(config.rootpath)
         if not hasattr(config, "workerinput"):  # of pytest-xdist

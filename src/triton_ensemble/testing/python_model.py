@@ -35,10 +35,11 @@ class PythonModel:
         self.joins_requests = rows > 1 and not decoupled and not leaves_out
 
     def requests(self, samples: list[Sample], rows: int = 1) -> dict[str, Arrays]:
-        """Return the samples, where the model reads the pipeline's inputs; zeros; and random values, by what they are.
+        """Return requests by what they are: samples, zeros, and random values.
 
-        Texts are not made up where there are samples: what decodes them may refuse any others. The first comes once
-        more without the inputs that requests may leave out.
+        The samples are left out unless the model reads the pipeline's inputs. If there are samples, texts are not made
+        up: what decodes them may refuse any others. The first request comes once more without the inputs that requests
+        may leave out.
         """
         requests = self._whole_requests(samples, rows)
         what, whole = next(iter(requests.items()))
@@ -61,7 +62,7 @@ class PythonModel:
         return requests
 
     def _repeat_sample(self, sample: Sample, rows: int) -> Arrays | None:
-        """Return the first row of a sample's inputs, `rows` times; None where the model reads other tensors."""
+        """Return the first row of a sample's inputs, `rows` times, or None if the model reads other tensors."""
         inputs = {}
         for tensor in self.config["input"]:
             name = self._reads.get(tensor["name"], tensor["name"])
@@ -91,7 +92,10 @@ class PythonModel:
 
 
 def reads(project: Project, model: str) -> dict[str, str]:
-    """Return the tensors of the pipeline that a model's inputs are, by input; empty where the ensemble does not call it."""
+    """Return the tensors of the pipeline that a model's inputs are, by input.
+
+    The mapping is empty if the ensemble does not call the model.
+    """
     ensemble = model_config(project.repository, project.ensemble)
     steps = (step for step in ensemble.ensemble_scheduling.step if step.model_name == model)
     return next((dict(step.input_map) for step in steps), {})

@@ -91,7 +91,7 @@ def test_a_model_file_answers_as_its_original(
 
 
 def explain_unasked(config: ModelConfig, urls: Mapping[str, str]) -> str:
-    """Return why a model can't be compared on this server; empty where it can."""
+    """Return why a model can't be compared on this server, or an empty text if it can."""
     types = {type_name(tensor) for tensor in config.input}
     if "grpc" not in urls:
         return "no grpc address; set TRITON_GRPC_URL"
@@ -121,7 +121,7 @@ def values(
 
 
 def ask_model(url: str, model: str, inputs: Arrays) -> Arrays:
-    """Return the answer of a model; a failed test where there is none."""
+    """Return the answer of a model, or fail the test if there is none."""
     address = urlsplit(url)
     with grpc.InferenceServerClient(address.netloc, ssl=address.scheme == "grpcs") as client:
         try:
