@@ -4,4 +4,7 @@ from triton_ensemble.terminal import OneLine
 
 
 class EndpointError(OneLine, ValueError):
-    """Raised where an endpoint can't be made: where, what, what to write instead."""
+    """Raised if an endpoint can't be made.
+
+    The line has the place, what is wrong and what to write instead.
+    """

@@ -28,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make the endpoint, or print the call that would; 1 and a line where it can't be."""
+    """Make the endpoint, or print the call that would make it.
+
+    Print a line and return 1 if that is impossible.
+    """
     try:
         project = Project.load(Path.cwd())
         method, given = call(read(project.root), project.ensemble)
@@ -45,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _call_sdk(method: str, arguments: dict[str, Any]) -> Any:
-    """Return what TIR answers; EndpointError for a refusal, and where the SDK lacks something."""
+    """Return what TIR answers, or raise EndpointError if it refuses or the SDK lacks something."""
     said = io.StringIO()  # the SDK prints each address, with the key in it
     try:
         with contextlib.redirect_stdout(said):

@@ -42,7 +42,10 @@ OPTIONAL = {"image", "registry_namespace", "model_repository", "models"}
 
 
 def read(root: Path) -> dict[str, Any]:
-    """Return the fields of endpoint.yml, nested fields as `workers.min`; EndpointError for values that TIR would refuse."""
+    """Return the fields of endpoint.yml, nested fields as `workers.min`.
+
+    Raise EndpointError for values that TIR would refuse.
+    """
     try:
         given = load_yaml(read_bytes(root / FILE))
     except (OSError, *NO_YAML) as error:
@@ -73,7 +76,7 @@ def _flat(given: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _problem(fields: dict[str, Any]) -> str:
-    """Return what is wrong with fields together; empty if nothing is."""
+    """Return what is wrong with fields together, or an empty text if nothing is wrong."""
     least, most = fields["workers.min"], fields["workers.max"]
     if not least <= most or not 1 <= most <= MOST_WORKERS:
         return f"workers are {least} to {most}; write min <= max, and max from 1 to {MOST_WORKERS}"

@@ -54,7 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Tune the project in the working directory; return 1 where that is impossible."""
+    """Tune the project in the working directory. Return 1 if that is impossible."""
     start, project = time.monotonic(), Project.load(Path.cwd())
     explicit = ("--model-control-mode=explicit", "--load-model=*")
     interruptible()
@@ -75,7 +75,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _tune(server: ServerUnderLoad, arguments: Namespace, deadline: float) -> None:
-    """Search until `deadline`, print the trials, and write pipeline.yml where better settings were measured."""
+    """Search until `deadline`, print the trials, and write pipeline.yml if better settings were measured."""
     project = server.project
     path, written = project.root / "pipeline.yml", model_configs(project.repository)
     text = path.read_bytes().decode()
@@ -100,7 +100,7 @@ def _search(
     deadline: float,
     progress: Progress,
 ) -> tuple[Search, Settings]:
-    """Return the search and the best settings; TooShortError if it could compare nothing."""
+    """Return the search and the best settings, or raise TooShortError if it could compare nothing."""
     deadline -= _time_smoke_test(tuned)  # better settings have to pass it too
     objective = Objective(arguments.p99 and arguments.p99 * 1000)
     probe = Probe(lambda n, s: tuned.measure({}, n, s), deadline, min(arguments.time / LEVELS, 1.0))
@@ -120,7 +120,7 @@ def _search(
 
 
 def _time_smoke_test(tuned: TunedServer) -> float:
-    """Return the seconds of the smoke tests; RuntimeError if the present settings fail them."""
+    """Return the seconds of the smoke tests, or raise RuntimeError if the present settings fail them."""
     start = time.monotonic()
     try:
         tuned.smoke_test({})
@@ -142,7 +142,7 @@ def _report(
 
 
 def _write(path: Path, best: Settings, text: str) -> None:
-    """Write settings to pipeline.yml, whose `text` was tuned; ValueError if it was edited meanwhile."""
+    """Write settings to pipeline.yml, or raise ValueError if it no longer has the `text` that was tuned."""
     if not best:
         print("No other settings are better by more than noise.")
         print("pipeline.yml stays as it is.")

@@ -19,7 +19,10 @@ def window_s(level: Level) -> float:
 
 
 class Probe:
-    """Measures levels, each for as long as its latency asks for; TooShortError where that ends after `deadline`."""
+    """Measures levels, each for as long as its latency asks for.
+
+    Raises TooShortError if a measurement would end after `deadline`.
+    """
 
     def __init__(
         self, measure: Callable[[int, float], Level], deadline: float, seconds: float
@@ -40,8 +43,8 @@ class Probe:
 def level_to_tune(probe: Probe, objective: Objective, concurrency: int | None) -> Level:
     """Return the level of `concurrency` callers, or by default of as many as the objective asks for.
 
-    With a limit of the p99, these are the most callers within it; otherwise the fewest that reach the highest throughput.
-    RuntimeError if requests fail there.
+    With a limit of the p99, these are the most callers within it, and otherwise the fewest that reach the highest
+    throughput. Raise RuntimeError if requests fail there.
     """
     levels = (
         [probe(concurrency)] if concurrency else list(measure_saturation(probe, objective.is_met))

@@ -1,9 +1,9 @@
 """Coordinate search with successive halving, on measurements that are short and noisy.
 
-One setting after the other is tried in all its values, the others at their best so far. Values
-that are behind in a short window drop out, half of them at a time, while the windows grow. The
-last one is then measured in pairs with the settings that it would replace, and replaces them only
-where it is ahead by more than these measurements differ among themselves.
+One setting after the other is tried in all its values, the others at their best so far. Values that are behind in a
+short window drop out, half of them at a time, while the windows grow. The last one is then measured in pairs with the
+settings that it would replace, and replaces them only if it is ahead by more than these measurements differ among
+themselves.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ NOTHING = Load(0, 0.0, 0.0, 0.0, 0.0)  # of settings that Triton refuses
 
 
 class Search:
-    """A search that `measure`s settings for some seconds; both callables raise RefusedError for wrong ones.
+    """A search for the best settings, which `measure` measures for some seconds.
 
-    It ends before `deadline`, a time of time.monotonic(), and makes its measurements as long as that
-    allows, but none shorter than `window` seconds. `accept` has the last word on settings that are
-    better. `tried` are the settings whose best value is known, the others being as they were then.
+    `accept` has the last word on settings that are better. Both callables raise RefusedError for wrong settings. The
+    search ends before `deadline`, a time of time.monotonic(). It makes its measurements as long as that allows, but
+    none shorter than `window` seconds. `tried` are the settings whose best value is known, the others being as they
+    were then.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Search:
         self._overheads_s: list[float] = []  # loading models, warming them up
 
     def run(self, settings: Sequence[Setting]) -> Settings:
-        """Return the best settings, which beat the present ones once more; {} for the present ones."""
+        """Return the best settings, which beat the present ones once more, or {} for the present ones."""
         best: Settings = {}
         self._load(best, self._least)
         improved = True

@@ -155,7 +155,10 @@ def _own_delay(step: Any) -> bool:
 def configure(
     name: str, config: ModelConfig, settings: Settings, own_parameters: bool
 ) -> ModelConfig:
-    """Return the config of a model with the settings; `own_parameters`: its step has some in pipeline.yml."""
+    """Return the config of a model with the settings.
+
+    `own_parameters` says whether its step has parameters in pipeline.yml.
+    """
     new = new_config()
     new.CopyFrom(config)
     own = {setting.field: value for setting, value in settings.items() if name in setting.models}

@@ -16,11 +16,14 @@ FAILED = 1e-12  # the value of a load with errors
 
 
 class RefusedError(RuntimeError):
-    """Raised for settings that Triton does not load, or that fail a smoke test; says why."""
+    """Raised for settings that Triton does not load, or that fail a smoke test, with the reason."""
 
 
 class TooShortError(RuntimeError):
-    """Raised when time is over before settings were compared; `needed_s` would be enough, where that is known."""
+    """Raised when time is over before settings were compared.
+
+    `needed_s` seconds would be enough, or it is 0 if that is not known.
+    """
 
     def __init__(self, needed_s: float = 0.0) -> None:
         self.needed_s = needed_s
@@ -95,7 +98,7 @@ class Trial:
         return f"refused: {self.refused}" if self.refused else self.behind
 
     def median(self, value: Callable[[Load], float]) -> float:
-        """Return the median of a value of the loads; NaN without any."""
+        """Return the median of a value of the loads, or NaN without any."""
         return statistics.median(map(value, self.loads)) if self.loads else math.nan
 
 

@@ -43,7 +43,7 @@ class TunedServer:
         self._loaded: dict[str, ModelConfig] = dict(written)
 
     def __enter__(self) -> TunedServer:
-        """Raise RuntimeError where the server is not in explicit model control mode."""
+        """Raise RuntimeError if the server is not in explicit model control mode."""
         try:
             self._load(self._models[0], self._written[self._models[0]])
         except RefusedError as error:
@@ -51,7 +51,7 @@ class TunedServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Raise RuntimeError if a server that goes on can't have its configs back; a local one ends now."""
+        """Raise RuntimeError if a server that goes on can't have its configs back. A local one ends now."""
         if self._server.local:
             return
         for name, config in self._loaded.items():
@@ -59,7 +59,7 @@ class TunedServer:
                 self._restore(name)
 
     def _restore(self, name: str) -> None:
-        """Load the served config again; without one, Triton would keep the current one."""
+        """Load the served config again. Without a config, Triton would keep the current one."""
         try:
             self._load(name, self._written[name])
         except RuntimeError as error:
@@ -69,7 +69,7 @@ class TunedServer:
             ) from None
 
     def measure(self, settings: Settings, concurrency: int, seconds: float) -> Level:
-        """Return the level of settings; RefusedError if Triton does not load them."""
+        """Return the level of settings, or raise RefusedError if Triton does not load them."""
         self._apply(settings)
         return self._bench.level(concurrency, seconds)
 
