@@ -4,4 +4,7 @@ from triton_ensemble.terminal import OneLine
 
 
 class VersionError(OneLine, RuntimeError):
-    """Raised where a version can't be published or served: where, what, what to write instead."""
+    """Raised if a version can't be published or served.
+
+    The line has the place, what is wrong and what to write instead.
+    """

@@ -16,7 +16,10 @@ from triton_ensemble.versions import VersionError
 
 
 def version(text: str) -> int:
-    """Return the number of a version folder; ArgumentTypeError for what Triton takes for none."""
+    """Return the number of a version folder.
+
+    Raise ArgumentTypeError for a text that Triton does not take for a number.
+    """
     if not text.isdecimal() or text != str(int(text)) or not 0 < int(text) < 2**63:
         what = f"{text!r} is not a version number" if text else "is missing"
         raise ArgumentTypeError(f"{what}; write VERSION=1, 2, 3 ...")
@@ -24,7 +27,10 @@ def version(text: str) -> int:
 
 
 def attempt(action: Callable[[], None]) -> int:
-    """Return 0, or 1 after a line on why an action was not done; 130 where it was interrupted."""
+    """Do an action and return 0. If it was not done, print a line that says why and return 1.
+
+    Return 130 if it was interrupted.
+    """
     interruptible()
     root = Path.cwd()
     try:

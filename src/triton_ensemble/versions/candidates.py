@@ -18,7 +18,7 @@ GOLDEN = str(golden.FILE)
 
 @contextmanager
 def serve_candidate(project: Project) -> Iterator[LocalTriton]:
-    """Serve a candidate on free ports; VersionError with Triton's reason, in a line, where it does not load."""
+    """Serve a candidate on free ports, or raise VersionError with Triton's reason if it does not load."""
     try:
         with LocalTriton(project.repository, project.ensemble) as triton:
             print(*triton.notes, sep="\n", end="\n" * bool(triton.notes), flush=True)
@@ -44,7 +44,7 @@ def _url(project: Project, triton: LocalTriton) -> str:
 
 
 def record_golden(project: Project, triton: LocalTriton) -> str:
-    """Make the answers of a server the golden ones; return which are new, in a line."""
+    """Make the answers of a server the golden ones, and return a line on the new ones."""
     try:
         return golden.record(project, _url(project, triton))
     except (package(project).InferenceError, OSError, ValueError) as error:

@@ -20,9 +20,10 @@ OWN = ("model_repository", "tests", "vendor")
 
 
 def compute_changes(before: Pipeline, after: Pipeline) -> dict[str, bytes | None]:
-    """Return what becomes of the project's files that versions change, edits of their owner kept.
+    """Return what becomes of the project's files that versions change, with edits of their owner kept.
 
-    VersionError where that needs other models, as where fused steps are parted, or edits are in the way.
+    Raise VersionError if that needs other models, for example if fused steps are parted, or if edits are in the
+    way.
     """
     if before.models != after.models:
         gone = ", ".join(sorted(before.models.keys() ^ after.models.keys()))
@@ -68,7 +69,7 @@ def write(folder: Path, changes: Changes) -> None:
 def bring(stage: Stage, root: Path, changes: Changes, then: Callable[[], None]) -> None:
     """Give the project the changes, complete its model repository and do what comes `then`.
 
-    Where any of this fails or is interrupted, the files are as they were.
+    If any of this fails or is interrupted, the files are as they were.
     """
     try:
         with stage.write(root, changes):

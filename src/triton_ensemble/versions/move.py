@@ -26,7 +26,7 @@ HOW = "a running server follows with ROLL=command, which restarts it (docs/versi
 
 
 class RollError(VersionError):
-    """Raised where ROLL has failed."""
+    """Raised if ROLL has failed."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"ROLL has failed (exit status {status})")
@@ -39,9 +39,10 @@ def add_roll(parser: ArgumentParser) -> None:
 
 
 def follow(stage: Stage, pipeline: Pipeline, name: str, changes: Changes, roll: str) -> str:
-    """Write the changes and let the servers follow; return a line on that.
+    """Write the changes and let the servers follow, and return a line on that.
 
-    Where they do not, VersionError: the files are as they were, and ROLL has let the servers have these again.
+    Raise VersionError if they do not follow. The files are then as they were, and ROLL has let the servers have
+    these again.
     """
     lines: list[str] = []
     try:
@@ -74,7 +75,10 @@ def _move(pipeline: Pipeline, name: str, changes: Iterable[str], roll: str) -> s
 
 
 def _tell_server(pipeline: Pipeline, name: str, changes: Iterable[str]) -> str:
-    """Let the server load what has changed, by the model control API; NotMoved where that is not for it."""
+    """Let the server load what has changed, by the model control API.
+
+    Raise NotMoved if the API can't be used for that.
+    """
     graph: Graph = pipeline.answered["graph"]
     ensembles = [each["name"] for each in reversed(graph["ensembles"])]  # those inside come first
     changed = {path.split("/")[1] for path in changes if path.startswith("model_repository/")}

@@ -22,7 +22,7 @@ PIPELINE = "pipeline.yml"
 
 
 class Pipeline:
-    """pipeline.yml of the project in `root`, as `text` has it; VersionError where it can't be read."""
+    """pipeline.yml of the project in `root`, as `text` has it. Raises VersionError if it can't be read."""
 
     def __init__(self, root: Path, text: str | None = None) -> None:
         path = root / PIPELINE
@@ -34,7 +34,10 @@ class Pipeline:
         self.text = path.read_bytes().decode() if text is None else text
 
     def step(self, name: str) -> Answers:
-        """Return the step whose model has versions; VersionError where it is none, with what to write instead."""
+        """Return the step whose model has versions.
+
+        Raise VersionError, with what to write instead, if it is not such a step.
+        """
         steps: dict[str, Answers] = {str(step["name"]): step for _, step in steps_of(self.given)}
         if name not in steps:
             known = ", ".join(steps)
@@ -76,7 +79,10 @@ class Pipeline:
         return [int(each) for each in step.get("versions") or [self.find_served(name)]]
 
     def find_served(self, name: str) -> int:
-        """Return the version that the ensemble asks for; where it asks for the latest, the latest."""
+        """Return the version that the ensemble asks for.
+
+        If it asks for the latest, that is the number of the latest.
+        """
         step = self.step(name)
         version = int(step.get("version", -1))
         return version if version != -1 else max(step.get("versions") or [1])
@@ -105,7 +111,7 @@ class Pipeline:
 
     @cached_property
     def answered(self) -> Answers:
-        """All answers, with `graph`; VersionError with the template's line where it refuses them."""
+        """All answers, with `graph`. Raises VersionError with the template's line if it refuses them."""
         try:
             return self._rules.answer(self._kept | self.given)
         except RefusedAnswers as refused:

@@ -30,7 +30,7 @@ from triton_ensemble.versions.pipeline import Pipeline
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the step, the version, and where its files come from."""
+    """Declare the step, the version, and the source of its files."""
     parser.add_argument("name", metavar="NAME", help="a step that has its own model")
     parser.add_argument("version", type=version, metavar="VERSION", help="its number, from 1 on")
     parser.add_argument(
@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Publish a version; 1 and a line where it can't be."""
+    """Publish a version. Print a line and return 1 if that is impossible."""
     return attempt(lambda: _publish(Path.cwd(), arguments))
 
 
@@ -76,7 +76,10 @@ def _publish(root: Path, arguments: Namespace) -> None:
 
 
 def _check_others(before: Pipeline, name: str, number: int, known: dict[str, Any]) -> None:
-    """Raise VersionError where another version is served of the working tree: it would change with it."""
+    """Raise VersionError if another served version comes from the working tree.
+
+    It would change with the tree.
+    """
     for other in before.versions(name):
         if str(other) not in known and other != number:
             now = f"make publish NAME={name} VERSION={other} FROM=HEAD"
@@ -89,7 +92,7 @@ def _check_others(before: Pipeline, name: str, number: int, known: dict[str, Any
 def _build_working_tree(
     stage: Stage, before: Pipeline, name: str, number: int, file: Path | None
 ) -> tuple[Project, Path]:
-    """Build the version in a candidate; return it and the version's folder."""
+    """Build the version in a candidate, and return the candidate and the version's folder."""
     versions = sorted({*before.versions(name), number})
     after = before.set_versions(name, versions, before.find_served(name))
     record = published.read(before.root)
@@ -135,7 +138,7 @@ def _put(project: Project, folder: Path, file: Path) -> None:
 
 
 def _build_commit(stage: Stage, root: Path, name: str, commit: str) -> tuple[Project, Path]:
-    """Build a commit's project; return it and the folder of the version that its ensemble asked for."""
+    """Build a commit's project, and return it and the folder of the version that its ensemble asked for."""
     folder = stage.folder / "commit"
     with tarfile.open(fileobj=io.BytesIO(git(root, "archive", commit))) as archive:
         # Python 3.11.2, which Debian 12 has, knows no filters yet.
@@ -150,7 +153,7 @@ def _build_commit(stage: Stage, root: Path, name: str, commit: str) -> tuple[Pro
 
 
 def _freeze(root: Path, project: Project, folder: Path) -> dict[str, Any]:
-    """Copy the files of a version to the project's store; return what versions.json says of it."""
+    """Copy the files of a version to the project's store, and return its entry in versions.json."""
     files = published.freeze(root, folder)
     if not files:
         where = f"model_repository/{folder.parent.name}/{folder.name}"

@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Shift back; 1 and a line where it can't be."""
+    """Shift back. Print a line and return 1 if that is impossible."""
     return attempt(lambda: _rollback(Path.cwd(), arguments.name, arguments.roll))
 
 
@@ -63,7 +63,10 @@ def _list_failing(root: Path, forth: str) -> list[str]:
 
 
 def _read_golden(root: Path, previous: dict[str, Any]) -> Changes:
-    """Return the golden answers before the shift, where it recorded others; None where there were none."""
+    """Return the golden answers before the shift, if it recorded others.
+
+    Their content is None if there were none.
+    """
     if "golden" not in previous:
         return {}
     digest = previous["golden"]

@@ -1,4 +1,4 @@
-"""The server that runs: moved to other versions by the model control API, where its mode allows it."""
+"""The server that runs, moved to other versions by the model control API if its mode allows it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLOSED = ("not allowed", "restricted", "is disabled")
 
 
 class NotMoved(RuntimeError):
-    """Raised if a server still serves the old version, with the reason; a restarted server serves the change."""
+    """Raised if a server still serves the old version, with the reason. A restarted server serves the change."""
 
 
 class Running:
@@ -40,10 +40,10 @@ class Running:
             self._client = grpc.InferenceServerClient(target(self.url), ssl=secure)
 
     def load(self, models: Sequence[str], holds: Callable[[Running], bool]) -> str:
-        """Load models anew, in this order; return a line that the server serves them.
+        """Load models anew, in this order, and return a line that the server serves them.
 
-        `holds` says whether it serves what it should. NotMoved where it is none to be told, VersionError where it
-        does not load a model.
+        `holds` says whether it serves what it should. Raise NotMoved if there is no server that can be moved, or
+        VersionError if it does not load a model.
         """
         if not self.url:
             raise NotMoved("no server runs here; the next one that starts serves it")
@@ -103,7 +103,7 @@ class Running:
 
 
 def _key() -> dict[str, str]:
-    """Return the header by which administrators are known, where ADMIN_KEY_FILE names a file with the key."""
+    """Return the header by which administrators are known, if ADMIN_KEY_FILE names a file with the key."""
     path = os.environ.get("ADMIN_KEY_FILE", "")
     try:
         keys = [key.decode() for key in read_keys(Path(path))] if path else []

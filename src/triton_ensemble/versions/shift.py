@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Shift to a version; 1 and a line where it can't be."""
+    """Shift to a version. Print a line and return 1 if that is impossible."""
     name, number, roll = arguments.name, arguments.version, arguments.roll
     return attempt(lambda: shift(Path.cwd(), name, number, record=arguments.golden, roll=roll))
 
@@ -55,10 +55,10 @@ def shift(
     more: Changes = NONE,
     roll: str = "",
 ) -> None:
-    """Move the ensemble of the project in `root` to a version; VersionError, with nothing written, where it can't be.
+    """Move the ensemble of the project in `root` to a version.
 
-    `record`: its answers are the golden ones from now on. `tested`: only where the live tests pass on a candidate.
-    `more` are other files that change with it.
+    If `record`, its answers are the golden ones from now on. If `tested`, the live tests must pass on a candidate.
+    `more` are other files that change with it. Raise VersionError, with nothing written, if that is impossible.
     """
     before = Pipeline(root)
     before.step(name)
@@ -83,7 +83,7 @@ def shift(
 
 
 def _previous(root: Path, version: int, changes: Changes) -> dict[str, Any]:
-    """Return what `make rollback` needs: the version, and where golden answers change the former ones' digest."""
+    """Return what `make rollback` needs: the version and, if golden answers change, the former ones' digest."""
     if GOLDEN not in changes:
         return {"version": version}
     file = root / GOLDEN
@@ -118,7 +118,7 @@ def _test_candidate(
     *,
     record: bool,
 ) -> tuple[dict[str, bytes | None], str]:
-    """Test a candidate; return the golden answers that it gave, where they are to be recorded, and what is new."""
+    """Test a candidate, and return the golden answers that it gave, if they are to be recorded, and what is new."""
     project = candidate(stage, root, changes)
     try:
         complete(project)

@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Copy what is missing; 1 and a line where that can't be."""
+    """Copy what is missing. Print a line and return 1 if that is impossible."""
     try:
         _copy(Path.cwd(), Address.parse_target(arguments.store), send=arguments.send)
     except (PushError, AddressError, RepositoryError, OSError) as error:
@@ -54,7 +54,7 @@ def _copy(root: Path, store: Address, *, send: bool) -> None:
 
 
 def _fetch(bucket: Bucket, files: Iterable[Frozen]) -> None:
-    """Download files; PushError for a file whose content does not match its digest."""
+    """Download files, or raise PushError for a file whose content does not match its digest."""
     for file in files:
         file.blob.parent.mkdir(parents=True, exist_ok=True)
         unfinished = file.blob.with_suffix(".new")
@@ -69,7 +69,7 @@ def _fetch(bucket: Bucket, files: Iterable[Frozen]) -> None:
 
 
 def _send(bucket: Bucket, files: Iterable[Frozen]) -> None:
-    """Upload files; RepositoryError for a file whose content does not match its digest."""
+    """Upload files, or raise RepositoryError for a file whose content does not match its digest."""
     for file in files:
         known = content(file.blob)
         if known.sha256 != file.digest:

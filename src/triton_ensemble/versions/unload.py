@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Unload a version; 1 and a line where it can't be."""
+    """Unload a version. Print a line and return 1 if that is impossible."""
     name, number, roll = arguments.name, arguments.version, arguments.roll
     return attempt(lambda: _unload(Path.cwd(), name, number, roll))
 
