@@ -30,7 +30,7 @@ MOST_VALUES = (
 
 
 class UnreadableAnswers(Exception):
-    """Raised for a file without readable answers: at which line, what is wrong, what to do."""
+    """Raised for a file without readable answers, with the line, what is wrong and what to do."""
 
     def __init__(self, line: int, what: str, instead: str) -> None:
         super().__init__(f"{line}: {what}; {instead}")
@@ -105,7 +105,10 @@ def load_yaml(content: bytes) -> Any:
 
 
 def _check_depth(text: str | bytes) -> None:
-    """RecursionError for a text at which libyaml would overflow the stack, and PyYAML's own parser takes a minute."""
+    """Raise RecursionError for a text that goes too deep.
+
+    libyaml would overflow the stack at it, and PyYAML's own parser would take a minute.
+    """
     depth = 0
     with suppress(yaml.YAMLError, ValueError):  # which the loader finds too
         for event in yaml.parse(text, LOADER):

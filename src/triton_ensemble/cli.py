@@ -1,7 +1,7 @@
 """The command `triton-ensemble`, also `python -m triton_ensemble`.
 
-A command is a module with `run(arguments) -> exit status`, and `add_arguments(parser)` if it has any; its
-docstring is the command's help. Only the module of the command that is called is imported.
+A command is a module with `run(arguments) -> exit status`, and `add_arguments(parser)` if it has any. Its docstring
+is the command's help. Only the module of the command that is called is imported.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Environment:
         return [] if is_enough else ["toolkit"]
 
     def list_outdated(self, parts: Sequence[str]) -> list[str]:
-        """Return the parts that were installed from anything else than the project has now."""
+        """Return the parts that were installed from other contents than the project has now."""
         return [each for each in parts if self.compute_key(each) not in ("", self.state.get(each))]
 
     def compute_key(self, part: str) -> str:

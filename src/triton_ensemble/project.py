@@ -189,7 +189,10 @@ def list_foreign(paths: Iterable[Path], folder: Path) -> list[str]:
 
 
 def _leaves_project(path: Path, folder: Path) -> bool:
-    """Return whether a path leads out of the project that a folder is in, or out of the folder if it is in none."""
+    """Return whether a path leads out of the project that a folder is in.
+
+    If the folder is not in a project, return whether the path leads out of the folder.
+    """
     ways = (
         Path(os.path.abspath(folder)),
         Path(os.path.realpath(folder)),

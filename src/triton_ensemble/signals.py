@@ -12,7 +12,7 @@ STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if ha
 
 
 def handle(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
-    """Handle each of them by `handler`.
+    """Handle the signals that end a program by `handler`.
 
     Python allows that in the main thread only, so elsewhere nothing changes.
     """
@@ -22,13 +22,16 @@ def handle(handler: Callable[[int, FrameType | None], object] | signal.Handlers)
 
 
 def hold_signals(held: bool) -> None:
-    """Hold those signals back, or let them come: Python that starts can't handle one. Windows can't hold any."""
+    """Hold the signals that end a program back, or let them come.
+
+    Python that starts can't handle one. Windows can't hold any.
+    """
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK if held else signal.SIG_UNBLOCK, STOPS)
 
 
 def ignore_signals() -> None:
-    """Ignore those signals from now on: a command that is done would count as killed.
+    """Ignore the signals that end a program from now on, because a command that is done would count as killed.
 
     Python's exit puts back what they do by default.
     """

@@ -45,7 +45,7 @@ class Adoption:
     names: set[str] = field(default_factory=set)  # of steps, which must differ
 
     def name(self, model: str) -> str:
-        """Return a name for a step of the model: the model's own for the first."""
+        """Return a name for a step of the model. The first step gets the model's own name."""
         number, name = 1, model
         while name in self.names or (number > 1 and name in self.models):
             number += 1
@@ -173,7 +173,7 @@ def _long(entry: str | Fields) -> Fields:
 
 
 def _override(side: str, of_use: Fields, of_tensor: Fields) -> Fields:
-    """Return what a use says otherwise than the table."""
+    """Return the fields of a use that differ from the table."""
     inherited = {key: of_tensor[key] for key in catalog.table("bindings")[side] if key in of_tensor}
     changed = {key: value for key, value in of_use.items() if inherited.get(key) != value}
     gone = {key: ABSENT[key] for key in inherited if key not in of_use and key in ABSENT}

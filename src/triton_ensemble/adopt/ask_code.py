@@ -67,7 +67,7 @@ def complete(path: Path, config: Config) -> Config:
 
 
 def main() -> None:
-    """Keep stdout for the config: other output goes to stderr."""
+    """Complete the config from stdin, and write it to stdout. Other output goes to stderr."""
     with os.fdopen(os.dup(1), "w") as stdout:
         os.dup2(2, 1)
         json.dump(complete(Path(sys.argv[1]), json.load(sys.stdin)), stdout)

@@ -1,7 +1,7 @@
-"""One model's config.pbtxt -> the fields of its step in pipeline.yml that differ from the defaults (docs/pipeline.md).
+"""Fields of a step in pipeline.yml (docs/pipeline.md), read from its model's config.pbtxt, without the defaults.
 
-Each translator returns the fields that the grammar has for a part of the config, and clears that part
-in `rest`; what is left there at the end goes into `config` as it is.
+Each translator returns the fields that the grammar has for a part of the config, and clears that part in `rest`. The
+rest at the end goes into `config` as it is.
 """
 
 from __future__ import annotations

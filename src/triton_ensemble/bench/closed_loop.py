@@ -90,7 +90,10 @@ class ClosedLoop:
         return channel.unary_unary(METHOD)
 
     def _ask(self, infer: Any, body: bytes) -> str:
-        """Return once a request is answered: nothing, or the text of an error that came as an answer."""
+        """Wait for the answer to a request.
+
+        Return the text of an error that came as an answer, if any.
+        """
         infer(body, timeout=TIMEOUT_S)
         return ""
 

@@ -35,7 +35,7 @@ class Bench:
         self.server, self._requests = server, requests
 
     def level(self, concurrency: int, seconds: float) -> Level:
-        """Measure so many callers for `seconds`, after a warm-up."""
+        """Measure `concurrency` callers for `seconds`, after a warm-up."""
         loop = StreamedLoop if self.server.project.decoupled else ClosedLoop
         with loop(self.server.address, self._bodies(concurrency)) as callers:
             callers.measure(WARM_UP_S)
@@ -62,7 +62,10 @@ class Bench:
         )
 
     def _bodies(self, concurrency: int) -> list[list[bytes]]:
-        """Return the requests of each caller, who starts with another one, and has a number for its sequences."""
+        """Return the requests of each caller.
+
+        Each caller starts with another request, and has a number for its sequences.
+        """
         project, requests = self.server.project, self._requests
         firsts = [i for i, row in enumerate(requests) if row.start]
         starts = (firsts[i % len(firsts)] for i in range(concurrency))

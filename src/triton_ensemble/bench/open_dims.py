@@ -1,4 +1,4 @@
-"""Says of models that Triton hardly batches for because their requests have different shapes."""
+"""Finds models that Triton hardly batches for, because their requests have different shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ WAITS = 0.3  # of the time busy: requests come meanwhile, which could be joined
 
 
 def apart(run: Run, configs: Mapping[str, ModelConfig]) -> Iterator[str]:
-    """Yield a line for each such model at the level of the highest throughput."""
+    """Yield a line for each model that Triton hardly batches for.
+
+    The level of the highest throughput counts.
+    """
     level = best(run.levels)
     for model in level.models:
         names = open_inputs(configs[model.model])

@@ -27,7 +27,10 @@ class Row(NamedTuple):
 
 
 def sample_rows(project: Project, rows: int = 1) -> Iterator[Row]:
-    """Yield a request for each row of each sample, which it has `rows` times. Raise ValueError for too many rows."""
+    """Yield a request for each row of each sample, with this row `rows` times.
+
+    Raise ValueError for too many rows.
+    """
     limit = 1 if project.sequential else max(package(project, "tensors").MAX_BATCH_SIZE, 1)
     if rows > limit:
         raise ValueError(f"a request of {project.ensemble} has at most {limit} rows")

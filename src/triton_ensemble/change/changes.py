@@ -86,7 +86,7 @@ def _compare(
     *,
     is_whole: bool,
 ) -> None:
-    """Note what becomes of a file of which the owner's version, the former and the new rendering are given."""
+    """Note what becomes of a file, by its owner's version and by the former and the new rendering."""
     if have == after or (have is None and before is not None):  # its owner has removed it
         return
     is_edited = have not in (None, before)

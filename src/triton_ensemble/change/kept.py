@@ -23,7 +23,7 @@ LEFT = "left.yml"  # the same, beside an update: that leaves pipeline.yml as its
 
 
 def prepare(root: Path) -> Path:
-    """Return the folder, made if it is not there. ChangeError if a link is in it."""
+    """Return the folder, made if it is not there. Raise ChangeError if a link is in it."""
     folder = root / FOLDER
     for path in (folder, *folder.rglob("*")):
         if path.is_symlink() and path.parent != folder / LAST:  # which has links that were replaced

@@ -51,7 +51,7 @@ class OwnedCode:
                 yield f"  git mv -f {' or '.join(old)} {' or '.join(new)}"
 
     def list_unneeded(self) -> list[str]:
-        """Return code that no step has, and that code of steps does not import, also over several files."""
+        """Return code that no step has, and that code of steps does not import either, directly or by other files."""
         waiting = [path for path in self.imports if is_code(path) and path not in self.left]
         needed = set(waiting)
         while waiting:

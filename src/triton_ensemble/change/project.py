@@ -51,7 +51,7 @@ class ChangedProject:
         return read_saved_answers(self.state.root / PIPELINE, self.rules) | self.state.given
 
     def render_made(self) -> dict[str, File]:
-        """Return the files as the answers made them that they were made from."""
+        """Return the files as they were rendered from the answers that they were made from."""
         return self._render(self.rules.questions.select_answers(self.state.made), FILE)
 
     def change(self) -> Change:

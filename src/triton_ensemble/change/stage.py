@@ -1,9 +1,8 @@
-"""Where new files wait beside the project's, and how a change of files that was killed is undone.
+"""A folder for new files beside the project's, by which a change of files that was killed is undone.
 
     python -m triton_ensemble.change.stage
 
-undoes it in the current folder. `make` calls this before anything else: the wheel and its
-hash may be of two versions.
+undoes it in the current folder. `make` calls this before anything else: the wheel and its hash may be of two versions.
 """
 
 from __future__ import annotations

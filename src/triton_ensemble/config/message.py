@@ -10,7 +10,10 @@ from google.protobuf import json_format  # type: ignore[import-untyped, unused-i
 
 
 def _load_schema() -> Any:
-    """Import the one module: its package imports gRPC and NumPy too, which takes half of the time of a command."""
+    """Import the module of the schema alone.
+
+    Its package imports gRPC and NumPy too, which takes half of the time of a command.
+    """
     package = find_spec("tritonclient")
     folders = (package and package.submodule_search_locations) or ()
     spec = PathFinder.find_spec("model_config_pb2", [f"{folder}/grpc" for folder in folders])

@@ -112,7 +112,7 @@ class Model:
 
     @property
     def is_ensemble(self) -> bool:
-        """Whether it says that it is an ensemble, by its platform or its scheduling."""
+        """Whether the config says that it is an ensemble, by its platform or its scheduling."""
         scheduled: bool = self.config.HasField("ensemble_scheduling")
         return scheduled or self.config.platform == "ensemble"
 

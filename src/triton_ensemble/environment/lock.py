@@ -146,7 +146,7 @@ def _advice(facts: Facts) -> list[str]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare when to renew them."""
+    """Declare when to renew the locks."""
     when = parser.add_mutually_exclusive_group()
     lacking = "only if requirements.lock lacks a package; exit status 0 even if that fails"
     when.add_argument("--lacking", action="store_true", help=lacking)

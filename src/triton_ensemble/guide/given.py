@@ -1,4 +1,4 @@
-"""Models that one has already: what they read and write, and the files that a project needs of them."""
+"""Models that exist already: their inputs and outputs, and the files that a project needs of them."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def origin(said: Said) -> Path:
 
 
 def defaults(draft: Draft) -> Defaults:
-    """Return what steps have that say nothing."""
+    """Return the answers of a step that says nothing."""
     answered = rules().questions.values(draft.answers, CHECKS)
     return Defaults(
         answered["gpu_count"], answered["max_batch_size"], answered["max_queue_delay_us"]

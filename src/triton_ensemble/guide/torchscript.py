@@ -103,7 +103,7 @@ class _Tensors(pickle.Unpickler):
 
 
 class _Nothing:
-    """Stands for what else a pickle has."""
+    """A stand-in for everything else that a pickle has."""
 
     def __init__(self, *_: Any) -> None: ...
 

@@ -27,7 +27,7 @@ def format_flow(answers: Mapping[str, Any]) -> str:
 
 
 def step_words(step: Answers, tensors: Answers) -> Iterator[str]:
-    """Give the words of a step's line, and take the tensors that it types from `tensors`."""
+    """Yield the words of a step's line, and remove the tensors that it types from `tensors`."""
     instances = step.get("instances")
     head = [step["name"], step.get("backend", f"={step.get('model')}")]
     yield " ".join([*head, *([f"x{instances}"] if isinstance(instances, int) else [])]) + ":"

@@ -43,7 +43,7 @@ class File(NamedTuple):
 def render(rules: Rules, answers: Answers, made_from: Answers) -> dict[str, File]:
     """Return the files of a project by path, with the origin that `made_from` names in .copier-answers.yml.
 
-    RefusedAnswers if the template refuses the answers.
+    Raise RefusedAnswers if the template refuses the answers.
     """
     answered = rules.answer(answers)
     source = {name: made_from[name] for name in ("_commit", "_src_path") if name in made_from}
@@ -66,7 +66,7 @@ def render(rules: Rules, answers: Answers, made_from: Answers) -> dict[str, File
 
 
 def render_project(rules: Rules, answers: Answers, made_from: Answers) -> dict[str, File]:
-    """Return the same with the folder of the team, which Copier copies if the team says something."""
+    """Return the files as `render` does, with the team's folder, which Copier copies if the team says something."""
     files = render(rules, answers, made_from)
     if not rules.templates.vendor or not rules.answer(answers)["graph"]["team"]["given"]:
         return files

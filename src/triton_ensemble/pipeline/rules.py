@@ -1,7 +1,7 @@
 """The template's own rules on answers: `copier.yml` and `hooks/*.jinja`, rendered as Copier renders them.
 
 A rule that a prompt can lead to can't be Python, because Copier does not run the code of a template that the user has
-not trusted. The wheel carries these files; a clone of the template has them at its root.
+not trusted. The wheel carries these files, and a clone of the template has them at its root.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Rules:
 
 
 def mistake(rule: str, *where: str | int, near: str = "", **args: Any) -> Mistake:
-    """Return what a rule says of the part of what it looks at that is at a path."""
+    """Return the mistake that a rule finds at a path in what it looks at."""
     return Mistake(rule, list(where), args, near, [])
 
 
@@ -121,7 +121,7 @@ def nearest(word: str, choices: Iterable[str]) -> str:
 
 
 def problems_in(lines: str) -> list[Mistake]:
-    """Return the problems of which macros of the template print one a line."""
+    """Return the problems that macros of the template print, one per line."""
     return [Mistake(**json.loads(line)) for line in lines.splitlines() if line.strip()]
 
 
@@ -133,5 +133,5 @@ def rules(project: Path = Path()) -> Rules:
 
 @cache
 def rules_with(vendor: Path | None) -> Rules:
-    """Return the same rules with a team's rules in `vendor`."""
+    """Return the rules of this package's own version of the template, with a team's rules in `vendor`."""
     return Rules(vendor=vendor)

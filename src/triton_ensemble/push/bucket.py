@@ -136,7 +136,7 @@ class Bucket:
             self._client.download_file(self.address.bucket, self._key(name), str(path))
 
     def copy(self, files: dict[str, tuple[str, Content]], progress: Callable[[int], None]) -> None:
-        """Copy files of the folder inside of the store: a name there, by the new one."""
+        """Copy files inside the store. `files` has the present name in the folder by the new one."""
         from boto3.s3.transfer import TransferConfig
 
         def start(manager: Any, key: str, given: tuple[str, Content], watch: list[Any]) -> Any:

@@ -1,9 +1,9 @@
 """Versions of a model repository in a bucket: `PREFIX/VERSION/` has the files, `PREFIX/VERSION.json` names them.
 
-The list is written last, so a version without one is a push that was interrupted; the next push of the same files goes
+The list is written last, so a version without one is a push that was interrupted. The next push of the same files goes
 on with it. `PREFIX/VERSION.claim` is written first and has the digest of that list, so that two pushes at once have two
-versions. A version that has a list never changes. Both lie beside the version's folder, for Triton and KServe load all
-that is inside.
+versions. A version that has a list never changes. Both lie beside the version's folder, because Triton and KServe load
+all that is inside.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An in-process Triton, asked as one over gRPC is: gateway and client stay what they are."""
+"""An in-process Triton with the calls of a connection over gRPC, so that gateway and client stay what they are."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class Connection:
 
 
 class Stream:
-    """The answers to a request, as gRPC's stream has them: pairs of one and an error."""
+    """The answers to a request, as gRPC's stream has them: pairs of an answer and an error."""
 
     def __init__(self, answers: AsyncGenerator[tuple[InferResult, None], None]) -> None:
         self._answers = answers

@@ -15,8 +15,8 @@ PERIOD_S = 5.0
 class Exporter:
     """Copies the metrics of a Triton to Ray's every few seconds, in a thread, until it is stopped.
 
-    Ray adds `ray_` before their names, and labels of node and replica. Its counters can't be set, so
-    all are gauges; `rate` takes them as what they are.
+    Ray adds `ray_` before their names, and labels of node and replica. Its counters can't be set, so all
+    are gauges. `rate` takes them as what they are.
     """
 
     def __init__(self, read: Callable[[], str]) -> None:

@@ -158,7 +158,7 @@ class ImageTriton:
 
 
 def flags(ports: Mapping[str, int], shared_memory: str) -> list[str]:
-    """Return what a replica's Triton is told besides what the container tells it."""
+    """Return the flags that a replica's Triton gets besides the container's."""
     return [
         *(f"--{api}-address={HOST}" for api in ports),
         *(f"--{api}-port={port}" for api, port in ports.items()),

@@ -1,6 +1,6 @@
 """Engines of TensorRT: engines/RELEASE/GPU/MODEL/VERSION/ has each, with a record of what it was built of and for.
 
-By the standard library alone, for they are built and checked in Triton's image.
+This needs the standard library alone, because engines are built and checked in Triton's image.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Record:
         plan.with_suffix(".json").write_text(json.dumps(vars(self), indent=1) + "\n")
 
     def is_of(self, onnx: str, flags: list[str]) -> bool:
-        """Return whether an engine built now would be another only by the GPU and the release."""
+        """Return whether an engine that is built now would differ only by the GPU and the release."""
         return (self.onnx, self.flags) == (onnx, tuple(flags))
 
 

@@ -38,7 +38,7 @@ def list_tree_sources(project: Project) -> dict[Path, Path]:
 
 
 def _not_frozen(project: Project, files: dict[Path, Path]) -> dict[Path, Path]:
-    """Leave out what of the owner's is in the folders of published versions."""
+    """Return the files without the owner's in the folders of published versions."""
     folders = published.folders(project)
     return {
         target: source

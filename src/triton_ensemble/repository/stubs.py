@@ -1,4 +1,4 @@
-"""Names what of a project is still as it was generated, and so makes up its results.
+"""Names the parts of a project that are still as they were generated, and so make up its results.
 
     python -m triton_ensemble.repository.stubs
 

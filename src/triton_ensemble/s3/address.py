@@ -1,6 +1,6 @@
 """Addresses of folders in buckets, as Triton reads them: `s3://BUCKET/PREFIX`, `s3://https://HOST:PORT/BUCKET/PREFIX`.
 
-A name that Triton's own pattern does not have is read by it as another bucket, or sent to another host, and it says so
+Triton reads a name that its own pattern does not have as another bucket, or sends it to another host, and says so
 after a minute at best. So such names are refused.
 """
 
@@ -22,7 +22,7 @@ ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
 class AddressError(OneLine, ValueError):
-    """Raised for a text that is not an address of a folder in a bucket: what is wrong with it, what to write."""
+    """Raised for a text that is not an address of a folder in a bucket, with what is wrong and what to write."""
 
     def __init__(self, message: str) -> None:
         super().__init__(re.sub(r"(?<=//)\S*@", "***@", message))  # keys and passwords

@@ -48,6 +48,6 @@ def fields(body: bytes) -> dict[str, str]:
 
 
 def unreachable(host: str, reason: object) -> str:
-    """Return what a connection that was not made means."""
+    """Return what the failure of a connection means."""
     text = " ".join(str(reason).split())
     return f"{host} can't be reached: {text}; compare host, port and http or https"

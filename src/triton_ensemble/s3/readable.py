@@ -131,7 +131,7 @@ def _too_large(body: bytes) -> str | None:
 
 
 def _folder(address: Address) -> str:
-    """Return what the keys in a folder begin with."""
+    """Return the beginning of the keys in a folder."""
     return f"{address.prefix}/" if address.prefix else ""
 
 

@@ -36,7 +36,7 @@ Source = Callable[[], Mapping[str, str]]
 
 
 class RoleError(Exception):
-    """Raised if no source has a key: why, and what to do."""
+    """Raised if no source has a key, with the reason and what to do."""
 
 
 def is_in_files(environment: Mapping[str, str]) -> bool:

@@ -116,12 +116,15 @@ class ForegroundStep:
         return {name: known[name] for name in self._names(part) if name in known}
 
     def _names(self, part: StepManifest) -> list[Any]:
-        """Return the tensors that are a step's arguments: of steps that share a model, by their names in the pipeline, None if nothing feeds it."""
+        """Return the tensors that are a step's arguments.
+
+        If steps share a model, these are names in the pipeline, or None if nothing feeds an argument.
+        """
         bound = {t["name"]: t["tensor"] for t in part["input"]} if self._fused else {}
         return [bound.get(name, name) for name in part["arguments"].values()]
 
     def _first(self) -> tuple[Any, ...]:
-        """Return what a step of sequences takes first."""
+        """Return the arguments that a step gets before its inputs: the position, if its model has sequences."""
         if "sequence_batching" not in self._config:
             return ()
         return (self._calls.position_of(self._request),)
@@ -149,7 +152,7 @@ def _debug(code: Any, run: Callable[[], list[Arrays]]) -> list[Arrays]:
 
 
 def _import_from(root: Path, folder: Path) -> None:
-    """Let `steps` be the owner's folder, and the rest what the step has in Triton: no more of the project."""
+    """Let `steps` be the owner's folder, and the rest what the step has in Triton, without more of the project."""
     sys.modules["triton_python_backend_utils"] = fake_triton
     sys.path[:] = [
         str(root / "src"),

@@ -1,4 +1,4 @@
-"""Failures that others follow from: told once, by the test that finds one, and what can't pass then is skipped."""
+"""Failures that cause others. The test that finds one tells it once, and tests that can't pass then are skipped."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 
 @dataclass(frozen=True)
 class Cause:
-    """Tests that use a fixture can't pass, and why.
+    """The reason why tests that use a fixture can't pass.
 
-    With `model`, as the parameter of contract tests names it: tests of this model and of the model that the step shares.
+    With `model`, as the parameter of contract tests names it, only tests of this model and of the model that the step
+    shares can't pass.
     """
 
     fixture: str
@@ -36,7 +37,7 @@ TOLD = pytest.StashKey[dict[str, list[Cause]]]()  # by the test that failed
 
 
 def tell(item: pytest.Item, *causes: Cause) -> None:
-    """Let tests that can't pass be skipped from now on, if this one fails in the end."""
+    """Let tests that can't pass be skipped from now on, if the test that tells the causes fails in the end."""
     item.config.stash.setdefault(TOLD, {}).setdefault(item.nodeid, []).extend(causes)
 
 
@@ -51,7 +52,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Forget what a test told that does not fail: it was expected to, or passes when it is run again."""
+    """Forget the causes that a test told if it does not fail.
+
+    It was expected to fail, or passes when it is run again.
+    """
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     expected = report.skipped and call.excinfo is not None

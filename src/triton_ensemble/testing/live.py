@@ -211,7 +211,7 @@ def test_answers_or_refuses_any_text_and_goes_on(client: Client, text: bytes) ->
 
 
 def rises(counter: Callable[[], float], above: float) -> bool:
-    """Return whether a counter does so within 5 s: Triton counts a request after its answer."""
+    """Return whether a counter rises above a value within 5 s: Triton counts a request after its answer."""
     end = time.monotonic() + 5
     while counter() <= above and time.monotonic() < end:
         time.sleep(0.02)

@@ -1,7 +1,7 @@
-"""What files that owners have import of the toolkit, beside `triton_step` and the two names of `triton_ensemble.gateway`.
+"""Names of the toolkit that files of owners import, beside `triton_step` and two names of `triton_ensemble.gateway`.
 
-These names stay within a MAJOR version, so that an update leaves such a file as it is. Their other import is
-`from triton_ensemble.testing.reference import *`, which brings tests.
+These names stay within a MAJOR version, so that an update leaves such a file as it is. Their other import is `from
+triton_ensemble.testing.reference import *`, which brings tests.
 """
 
 from triton_ensemble.client import package

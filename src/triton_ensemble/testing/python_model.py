@@ -102,7 +102,7 @@ def reads(project: Project, model: str) -> dict[str, str]:
 
 
 def reads_of_step(folder: Path) -> dict[str, str]:
-    """Return the same for a step that shares a model, as its version folder says."""
+    """Return the tensors of the pipeline by input for a step that shares a model, as its version folder says."""
     manifest = json.loads((folder / "step.json").read_text())
     return {tensor["name"]: tensor["tensor"] for tensor in manifest["input"]}
 

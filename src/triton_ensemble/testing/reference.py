@@ -1,10 +1,10 @@
 """Compares what is served with the original: the pipeline on the samples, and each model file at several sizes.
 
-A file of tests that imports this may have `pipeline(inputs)`, the outputs that the ensemble must have
-for a request, and TOLERANCES by output, as NumPy's `isclose` takes them. A models/NAME.py may have
-`reference(inputs)`, the outputs that its model file must have. Inputs of such a model are random:
-reals from 0 to 1 and integers 0 and 1, or what RANGES of models/NAME.py says by input, as (0, 30522),
-where the second is left out; LENGTHS are the sizes of dims that vary.
+A file of tests that imports this may have `pipeline(inputs)`, the outputs that the ensemble must have for a
+request, and TOLERANCES by output, as NumPy's `isclose` takes them. A models/NAME.py may have
+`reference(inputs)`, the outputs that its model file must have. Inputs of such a model are random: reals from 0
+to 1 and integers 0 and 1, or what RANGES of models/NAME.py says by input, as (0, 30522), of which the second is
+left out. LENGTHS are the sizes of dims that vary.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What unit tests of steps need: models that stand for those a step calls, and the first outputs of any kind of step."""
+"""Helpers of unit tests of steps: models that stand for those a step calls, and first outputs of any kind of step."""
 
 from __future__ import annotations
 

@@ -127,7 +127,10 @@ class Search:
         return True
 
     def _beats(self, challenger: Settings, best: Settings) -> bool:
-        """Return whether it is ahead by more than noise, in pairs of measurements one after the other."""
+        """Return whether `challenger` is ahead of `best` by more than noise, in pairs of measurements.
+
+        The measurements of a pair follow each other.
+        """
         new: list[Load] = []
         old: list[Load] = []
         for i in range(PAIRS):

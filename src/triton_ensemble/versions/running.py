@@ -27,7 +27,7 @@ class NotMoved(RuntimeError):
 
 
 class Running:
-    """The server at TRITON_URL, else the one at the usual port, if any."""
+    """The server at TRITON_URL, or else the one at the usual port, if any."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
