@@ -1,4 +1,4 @@
-"""Formats of model files, recognised by the bytes at both ends, without reading the whole file."""
+"""Formats of model files, recognised by the bytes at both ends. A big file is not read as a whole."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from triton_ensemble.versions import VersionError
 def version(text: str) -> int:
     """Return the number of a version folder.
 
-    Raise ArgumentTypeError for a text that Triton does not take for a number.
+    Raise ArgumentTypeError for a text that Triton does not take for a version.
     """
     if not text.isdecimal() or text != str(int(text)) or not 0 < int(text) < 2**63:
         what = f"{text!r} is not a version number" if text else "is missing"
