@@ -105,7 +105,11 @@ LESS_JSON = "send less, or a file as a part of a form or as it is"
 
 
 class Unread(NamedTuple):
-    """The bytes of an answer that is not read, those that are left to be sent, and since when they are not fewer."""
+    """An answer that its client does not read.
+
+    It has the bytes that are held in memory, the bytes that are left to be sent, and the time since
+    which these have not become fewer.
+    """
 
     held: int
     left: int
@@ -143,7 +147,7 @@ class Admission:
         self._unread: dict[asyncio.Transport, Unread] = {}
 
     async def acquire(self) -> Place:
-        """Return a place for a request to Triton; Refusal 429 if none is free in time."""
+        """Return a place for a request to Triton, or raise Refusal 429 if none is free in time."""
         with observe.span("queue"):
             await (self._count_wait() if self._places.locked() else self._places.acquire())
         return Place(self)
@@ -162,13 +166,19 @@ class Admission:
 
     @property
     def is_full(self) -> bool:
-        """Whether no place is left, nor one to wait; where some are withheld, who waits would only be late."""
+        """Whether no place is left for a request, not even one to wait in.
+
+        If some places are withheld, no request may wait, because it would only be late.
+        """
         is_all = self._limit.places == self._settings.concurrency
         waiting = self._settings.waiting if is_all else 0
         return self._places.locked() and self._waiting >= waiting
 
     def check(self) -> None:
-        """Raise Refusal 429 where none may wait: before a request is read, that costs the least."""
+        """Raise Refusal 429 if no request may wait.
+
+        It costs the least to refuse a request before it is read.
+        """
         if self.is_full:
             raise self.refusal()
 
@@ -206,7 +216,10 @@ class Admission:
             self._waiting -= 1
 
     def hold(self, more: int, size: int) -> None:
-        """Count memory of a request that takes `size` with it; Refusal 413 where that is too much, 429 where all requests' is."""
+        """Count `more` bytes of memory for a request, which takes `size` bytes with them.
+
+        Raise Refusal 413 if the request takes too much memory, or 429 if all requests together do.
+        """
         self.held_bytes += more
         if size > self._settings.memory_bytes:
             raise Refusal(413, "the request takes too much memory; send fewer values")
@@ -215,9 +228,10 @@ class Admission:
             raise too_many()
 
     def hold_unread(self, connection: asyncio.Transport, size: int) -> None:
-        """Count a part of an answer that is not read at once: until the last of it is, all of it is in memory.
+        """Count a part of an answer that is not read at once.
 
-        It makes room by what others do not read; where requests fill the memory, it goes beyond by this part.
+        Until the last of such an answer is read, all of it is in memory. To make room, other connections that are not
+        read are ended. If requests fill the memory, it exceeds its limit by this part.
         """
         self.held_bytes += size
         before = self._unread.get(connection)
@@ -280,7 +294,7 @@ class Body:
             self.check_length(int(length))
 
     def add(self, part: bytes) -> None:
-        """Keep a part; Refusal 413 or 429 if it does not fit."""
+        """Keep a part, or raise Refusal 413 or 429 if it does not fit."""
         self._parts.append(part)
         self._length += len(part)
         self.check_length(self._length)
@@ -289,7 +303,10 @@ class Body:
             self.count(part)
 
     def count(self, part: bytes) -> None:
-        """Count the values of JSON, of the body or of a part of a form; Refusal 413 or 429 if they are too many."""
+        """Count the values of JSON, of the body or of a part of a form.
+
+        Raise Refusal 413 or 429 if they are too many.
+        """
         self._json_length += len(part)
         if self._json_length > self._admission.json_bytes:
             raise self._too_long(self._admission.json_bytes)
@@ -301,7 +318,10 @@ class Body:
         self._hold(OBJECT_BYTES * objects + CELL_BYTES * cells)
 
     def spend(self, units: int) -> None:
-        """Count how long JSON takes to read and convert; Refusal 413 if that would keep others waiting."""
+        """Count how long JSON takes to read and convert.
+
+        Raise Refusal 413 if that would keep other requests waiting.
+        """
         self._units += units
         if self._units > MOST_UNITS:
             raise Refusal(413, f"the JSON has too many values; {LESS_JSON}")
@@ -311,7 +331,7 @@ class Body:
         self._admission.hold(more, self._size + self._room)
 
     def check_length(self, length: int) -> None:
-        """Raise Refusal 401 or 413 where a request has too many bytes."""
+        """Raise Refusal 401 or 413 if a request has too many bytes."""
         if self._is_stranger and length > STRANGER_BYTES:
             raise Refusal(
                 401, f"a request without a key may have {STRANGER_BYTES} bytes; send a key"

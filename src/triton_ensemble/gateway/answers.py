@@ -1,4 +1,4 @@
-"""The form of an answer: JSON by output, or the image itself where a request asks for one."""
+"""The form of an answer: JSON by output, or the image itself if a request asks for one."""
 
 from __future__ import annotations
 
@@ -77,7 +77,10 @@ def dump_json(content: object) -> bytes:
 
 
 def _rows(part: Arrays, name: str) -> Iterable[object]:
-    """Return the rows of an output; null for each if a step left it out, which it never does with all outputs."""
+    """Return the rows of an output, or a null for each row if a step left it out.
+
+    A step never leaves out all outputs.
+    """
     return _values(part[name]) if name in part else repeat(None, len(next(iter(part.values()))))
 
 
@@ -154,7 +157,10 @@ def image(answer: Answer, accept: str) -> Image | None:
 
 
 def _ranges(accept: str) -> dict[str, tuple[float, int]]:
-    """Return the media ranges that a request accepts, each with its quality; of equal ones the first counts most."""
+    """Return the media ranges that a request accepts, each with its quality.
+
+    Of ranges with the same quality the first counts most.
+    """
     ranges = {}
     for order, part in enumerate(accept.lower().split(",")):
         media_range, *parameters = part.split(";")

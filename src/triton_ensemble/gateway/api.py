@@ -122,7 +122,7 @@ class Service(FastAPI):
 
 
 async def _refuse(call: Call, error: BaseException) -> None:
-    """Answer a request that gets no outputs, or that the gateway fails at; raise what is neither."""
+    """Answer a request that gets no outputs or that the gateway fails at, and raise any other error."""
     refusal = error if isinstance(error, Refusal) else call.given_up
     if refusal is None:
         if not isinstance(error, Exception) or call.has_begun:
@@ -274,7 +274,7 @@ class BoundPipeline:
     def stream(
         self, inputs: Mapping[str, ArrayLike] | None = None, /, **named: ArrayLike
     ) -> AsyncGenerator[Arrays, None]:
-        """Yield the answers of a decoupled pipeline as they come; raises Refusal."""
+        """Yield the answers of a decoupled pipeline as they come, or raise Refusal."""
         return self._gateway.iter_answers(self._call, {**(inputs or {}), **named})
 
     async def send_events(self, events: AsyncGenerator[bytes, None]) -> Response:

@@ -27,7 +27,10 @@ Given = tuple[Mapping[str, object], Names]
 
 
 def raw_input(tensors: Tensors) -> str:
-    """Return the input that may be a request by itself: the only required one, if a file can be its rows; else ""."""
+    """Return the input that may be a request by itself, or an empty string if there is none.
+
+    It is the only required input, if a file can be its rows.
+    """
     needed = [name for name, tensor in tensors.INPUTS.items() if not tensor.optional]
     if len(needed) != 1:
         return ""
@@ -41,7 +44,10 @@ def _is_text(tensor: Tensor) -> bool:
 
 
 def check(headers: Mapping[str, str], raw: str | None) -> None:
-    """Raise Refusal 415 for headers of a body that can't be read; `raw` as of raw_input, or None where JSON is all."""
+    """Raise Refusal 415 for headers of a body that can't be read.
+
+    `raw` is what raw_input returns, or None if only JSON can be read.
+    """
     kind = _kind(headers)
     forms = {"application/json", "", *([] if raw is None else [FORM])}
     if kind not in forms and not (raw and RAW.fullmatch(kind)):
@@ -54,7 +60,10 @@ def check(headers: Mapping[str, str], raw: str | None) -> None:
 
 
 def inputs(headers: Mapping[str, str], body: Body, client: Package, max_rows: int) -> Given:
-    """Return the values of a request by input, and what its rows are called; Refusal 400, 413 or 429."""
+    """Return the values of a request by input, and what its rows are called.
+
+    Raise Refusal 400, 413 or 429 if the body is wrong, too large, or too large for now.
+    """
     gc.disable()  # it would walk through the lists while they are made, which takes twice as long as to make them
     try:
         return _inputs(headers, body, client, max_rows)
@@ -89,7 +98,7 @@ def _kind(headers: Mapping[str, str]) -> str:
 
 
 def _parse(content: bytes, wrong: str) -> object:
-    """Return the value of JSON; Refusal 400 where it is none."""
+    """Return the value of a JSON text, or raise Refusal 400 if it is not valid JSON."""
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -117,7 +126,10 @@ def _read_json(body: Body, client: Package, max_rows: int) -> dict[str, object]:
 def _read(
     name: str, value: object, tensor: Tensor, batch: list[int], body: Body, *, is_small: bool
 ) -> object:
-    """Return nested lists with bytes in place of base64; Refusal 400 or 413 where they fit no tensor or would take long."""
+    """Return nested lists with bytes in place of base64.
+
+    Raise Refusal 400 or 413 if they fit no tensor or would take long.
+    """
     dims = ANY_DIMS if is_small else [*batch, *tensor.dims]
     is_text, level = tensor.datatype == "BYTES", [value]
     cell_units = TEXT_UNITS if is_text else NUMBER_UNITS
@@ -174,7 +186,10 @@ def _read_form(content_type: str, body: Body, client: Package, max_rows: int) ->
 
 
 def _rows(part: Part, client: Package, body: Body) -> Sequence[object]:
-    """Return the rows that a part stands for: its bytes where a row is one text, those of a recording, else JSON."""
+    """Return the rows that a part of a form stands for.
+
+    They are its bytes if a row is one text, the rows of a recording if it is one, and its JSON otherwise.
+    """
     tensor = client.tensors.INPUTS.get(part.name)
     if tensor is None or _is_text(tensor):
         return [part.content]

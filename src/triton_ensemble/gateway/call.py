@@ -1,4 +1,7 @@
-"""A request from its head to its line in the log: how it is read, answered, given up, counted and logged; and who may ask."""
+"""A request from its head to its line in the log, and the keys by which clients may ask.
+
+The module reads, answers, gives up, counts and logs a request.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ CHANGING_NS = 1_000_000_000  # after a change of their file
 
 
 class Keys:
-    """The keys of a file, or of the environment; without either, everybody may ask."""
+    """The keys of a file, or of the environment. Without either, everybody may ask."""
 
     def __init__(self, settings: Settings) -> None:
         self._file = Path(settings.api_keys_file) if settings.api_keys_file else None
@@ -41,7 +44,7 @@ class Keys:
         return bool(self._file or self._given)
 
     def check(self, call: Call) -> None:
-        """Raise Refusal 401 if a request has none of the keys."""
+        """Raise Refusal 401 unless a request has one of the keys."""
         if not self.are_in(call):
             raise Refusal(401, "no key, or none that is known; send it as X-API-Key")
 
@@ -100,7 +103,7 @@ PATH_CHARS = 256  # of a path in the log
 class Call:
     """A request: its headers, its id (X-Request-ID if it has one), and what becomes of it.
 
-    One that is given up is cancelled: its body is late, or its client has left.
+    A request is given up, and so cancelled, if its body is late or its client has left.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -132,7 +135,10 @@ class Call:
         return self.status != GONE
 
     async def read(self, add: Callable[[bytes], None], seconds: float, late: Refusal) -> None:
-        """Add the parts of the body; Refusal 400 if not all of them come, and `late` if they take longer."""
+        """Pass the parts of the body to `add`.
+
+        Raise Refusal 400 if not all of them come. If they take longer than `seconds`, the refusal is `late`.
+        """
         self._task = asyncio.current_task()
         self._timer = asyncio.get_running_loop().call_later(seconds, self._give_up, late)
         more = True

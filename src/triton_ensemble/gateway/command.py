@@ -143,7 +143,10 @@ def _triton(project: Project) -> Iterator[str]:
 
 
 def _memory(workers: int) -> str | None:
-    """Return a folder in memory: where a disk is behind counters that are mapped, workers wait for it to write."""
+    """Return a folder in memory with room for the counters of all workers, or None if there is none.
+
+    If the mapped counters were on a disk, workers would wait for it to write.
+    """
     needed = 2 * workers * len(KINDS) * FILE_BYTES  # also of workers in the place of others
     has_room = os.access(SHM, os.W_OK) and shutil.disk_usage(SHM).free > needed
     return SHM if has_room else None

@@ -58,7 +58,7 @@ OPENAI_ERROR = make_object({"message": TEXT, "type": TEXT, "code": INTEGER})
 
 
 def content(text: str, schema: Json = REFUSED) -> Json:
-    """Return what describes an answer of JSON; that of a request without outputs, unless it has another schema."""
+    """Return the description of a JSON answer, which by default is the answer to a request without outputs."""
     return {"description": text, "content": {"application/json": {"schema": schema}}}
 
 
@@ -79,7 +79,7 @@ def predict(
     decoupled: bool,
     keys: bool,
 ) -> Json:
-    """Return what FastAPI takes to describe a route; its examples are `samples`, where no keys are asked for."""
+    """Return what FastAPI takes to describe a route, with `samples` as examples if no keys are asked for."""
     shown = [] if keys else samples  # the description is for everybody
     body = _schema(inputs)
     form = {"type": "object", "properties": {}, "required": body.get("required", [])}
@@ -106,7 +106,7 @@ def predict(
 
 
 def _outputs(client: Package, answer: type, samples: list[Sample], shown: list[Sample]) -> Json:
-    """Return the forms of an answer by media type: JSON, or where an output may be an image that one."""
+    """Return the forms of an answer by media type: JSON, and an image if an output may be one."""
     schema = _schema(answer)
     schema["properties"] = {**schema["properties"], ERRORS: ROW_ERRORS}
     examples = _list_examples({sample.name: sample.outputs for sample in shown})
@@ -117,7 +117,7 @@ def _outputs(client: Package, answer: type, samples: list[Sample], shown: list[S
 
 
 def _is_image(name: str, samples: list[Sample]) -> bool:
-    """Return whether an output of bytes is an image in samples, or by its name where they do not have it."""
+    """Return whether an output of bytes is an image in the samples or, if they lack it, by its name."""
     known = [sample.outputs[name] for sample in samples if name in sample.outputs]
     cells = [bytes(cell) for array in known for cell in array.flat]
     return any(map(kind, cells)) if cells else "image" in name.lower()

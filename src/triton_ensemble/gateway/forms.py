@@ -25,7 +25,7 @@ HEAD_BYTES = 8192  # of a part
 
 
 class Part(NamedTuple):
-    """A field or a file of a form; a field's filename is empty."""
+    """A field or a file of a form. The filename of a field is empty."""
 
     name: str
     filename: str
@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
 
 def parts(content_type: str, body: bytes) -> Iterator[Part]:
-    """Yield the parts of a request's body one by one; ValueError if it is not a form."""
+    """Yield the parts of a request's body one by one, or raise ValueError if it is not a form."""
     if not (found := BOUNDARY.search(content_type)):
         raise ValueError("its Content-Type has no boundary")
     delimiter = b"\r\n--" + (found[1] or found[2]).encode()
@@ -73,7 +73,10 @@ def can_be(tensors: Tensors, tensor: Tensor) -> bool:
 
 
 def read_rows(name: str, tensor: Tensor, content: bytes) -> list[Array]:
-    """Return a recording's samples, shape [rows, *dims], with zeros after the last; Refusal 400 for another format."""
+    """Return a recording's samples, shape [rows, *dims], with zeros after the last.
+
+    Raise Refusal 400 for another format.
+    """
     [size] = tensor.dims
     try:
         wave.open(io.BytesIO(content[:WAV_HEAD_BYTES])).close()

@@ -38,7 +38,10 @@ UNBUFFERED = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class Gateway:
-    """A worker's connection to the Triton at TRITON_URL, its places and keys; `sample` is what readiness sends."""
+    """A worker's connection to the Triton at TRITON_URL, with its places and keys.
+
+    `sample` is the request that readiness sends.
+    """
 
     def __init__(self, client: Package, settings: Settings, sample: Sample) -> None:
         self.keys = Keys(settings)
@@ -54,7 +57,10 @@ class Gateway:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Hold the connection while the application runs; an open one would delay Triton's shutdown."""
+        """Hold the connection only while the application runs.
+
+        A connection that stays open would delay Triton's shutdown.
+        """
         anyio.current_time()  # so that it is imported whole while files can be opened
         if not self.keys.are_asked:
             LOG.warning("everybody may ask: there is no GATEWAY_API_KEYS_FILE")
@@ -76,13 +82,16 @@ class Gateway:
                 await self._counting.close()
 
     async def ready(self) -> Response:
-        """Answer 200 where the pipeline answers an inference, else 503."""
+        """Answer 200 if the pipeline answers an inference, and otherwise 503."""
         if problem := await self._readiness.problem():
             raise Refusal(503, f"the pipeline does not answer: {problem}", retry_after_s=1)
         return JSONResponse({"status": "ready"})
 
     async def statistics(self, request: Request) -> Response:
-        """Answer what Triton has counted of each model; Refusal 401, or 503 where it does not say."""
+        """Answer what Triton has counted of each model.
+
+        Raise Refusal 401 if the request lacks a known key, or 503 if Triton does not say.
+        """
         self.keys.check(request.state.call)
         try:
             return JSONResponse(await count(self._counting))
@@ -90,7 +99,10 @@ class Gateway:
             raise Refusal(503, "Triton does not say what its models did") from None
 
     def admit(self, call: Call) -> Body:
-        """Return what holds the body of a request to the pipeline; Refusal if its head alone gets no outputs."""
+        """Return what holds the body of a request to the pipeline.
+
+        Raise Refusal if the request's head shows already that it gets no outputs.
+        """
         self.admission.check()
         self.keys.check(call)
         bodies.check(call.headers, None if call.is_openai else self._raw)
@@ -98,7 +110,10 @@ class Gateway:
         return Body(self.admission, call.headers, is_json=is_json, is_typed=call.is_openai)
 
     def admit_other(self, call: Call) -> Body:
-        """Return what holds the body of another request; Refusal 401 for a long one without a key, which its route may need."""
+        """Return what holds the body of another request.
+
+        It raises Refusal 401 for a long request without a key, because the route may need one.
+        """
         return Body(
             self.admission,
             call.headers,
@@ -109,11 +124,11 @@ class Gateway:
         )
 
     async def read(self, call: Call, body: Body) -> None:
-        """Read the body of a request; Refusal 400, 408, 413 or 429 if not all of it comes."""
+        """Read the body of a request, or raise Refusal 400, 408, 413 or 429 if not all of it comes."""
         await call.read(body.add, self._settings.body_s, self._late)
 
     async def predict(self, call: Call, body: Body) -> Response:
-        """Answer a request whose body is complete; Refusal if it gets no outputs."""
+        """Answer a request whose body is complete, or raise Refusal if it gets no outputs."""
         given, names = await self._inputs(call, body)
         answer = await self._answer(call, given)
         with observe.span("answer"):
@@ -124,7 +139,7 @@ class Gateway:
             return Response(content, media_type=answers.JSON)
 
     async def outputs(self, call: Call, inputs: Mapping[str, object]) -> Arrays:
-        """Return the outputs for the inputs of an owner's route; Refusal if a row gets none."""
+        """Return the outputs for the inputs of an owner's route, or raise Refusal if a row gets none."""
         answer = await self._answer(call, inputs)
         with self._translate(call):
             for error in answer.errors.values():
@@ -132,7 +147,7 @@ class Gateway:
             return self._predictor.join(answer.parts)
 
     async def _answer(self, call: Call, inputs: Mapping[str, object]) -> Answer:
-        """Return what Triton answers; Refusal where no row gets outputs."""
+        """Return what Triton answers, or raise Refusal if no row gets outputs."""
         end = time.monotonic() + _read_timeout(call, self._settings.timeout_s)
         most = self._settings.openai_rows if call.is_openai else self._max_rows
         place = await self.admission.acquire()
@@ -153,7 +168,7 @@ class Gateway:
         return await self.send_events(call, self._events(call, body))
 
     async def send_events(self, call: Call, events: AsyncGenerator[bytes, None]) -> Response:
-        """Answer by server-sent events; Refusal if the first raises it."""
+        """Answer by server-sent events, or raise Refusal if the first event raises it."""
         call.watch()
         first = await anext(events, b"")  # a request that is refused has a status of its own
         return _Events(first, events, self._settings.timeout_s)
@@ -179,7 +194,7 @@ class Gateway:
     async def iter_answers(
         self, call: Call, inputs: Mapping[str, object]
     ) -> AsyncGenerator[Arrays, None]:
-        """Yield the answers of a decoupled pipeline; Refusal where it fails."""
+        """Yield the answers of a decoupled pipeline. Raise Refusal if it fails."""
         end = time.monotonic() + _read_timeout(call, self._settings.timeout_s)
         place = await self.admission.acquire()
         with place, observe.span("triton") as context, self._translate(call):
@@ -202,7 +217,10 @@ class Gateway:
 
     @contextmanager
     def _translate(self, call: Call) -> Iterator[None]:
-        """Raise the client's errors as refusals; the log has the text of errors that the request did not cause."""
+        """Raise the client's errors as refusals.
+
+        The log has the text of errors that the request did not cause.
+        """
         try:
             yield
         except (self._client.InferenceError, TimeoutError) as error:
@@ -221,7 +239,10 @@ def _options(call: Call, context: Context | None) -> Options:
 
 
 def _read_timeout(call: Call, most_s: float) -> float:
-    """Return the seconds that a request has, at most `most_s`; Refusal 400 if its X-Request-Timeout is not above 0."""
+    """Return the seconds that a request has, at most `most_s`.
+
+    Raise Refusal 400 if its X-Request-Timeout is not above 0.
+    """
     text = call.headers.get("x-request-timeout", str(most_s))
     try:
         given_s = 0.0 if "_" in text else float(text)  # which Python takes, and no other

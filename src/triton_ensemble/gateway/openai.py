@@ -112,7 +112,7 @@ class Route:
     fields: Json
 
     async def answer(self, gateway: Gateway, call: Call, body: Body) -> Response:
-        """Answer a request whose body is complete; Refusal if it gets no outputs."""
+        """Answer a request whose body is complete, or raise Refusal if it gets no outputs."""
         try:
             given = self.request.model_validate_json(body.content())
         except ValidationError as error:
@@ -144,8 +144,8 @@ def embeddings(*, input: str, output: str, dimensions: str = "", tokens: str = "
 
     input: the tensor of the text, STRING[batch, 1]
     output: the tensor of the vector, FP32[batch, size]
-    dimensions: the optional input that says how long the vectors are to be; without it, they have one length
-    tokens: the output that counts a text's tokens; without it, the usage is 0
+    dimensions: the optional input for the length of the vectors. Without it, they have one length.
+    tokens: the output that counts a text's tokens. Without it, the usage is 0.
     """
 
     async def embed(given: Embedding, gateway: Gateway, call: Call) -> Reply:
@@ -169,8 +169,8 @@ def rerank(*, query: str, document: str, score: str, tokens: str = "") -> Route:
     """Return `POST /v1/rerank` and `/v2/rerank` for a pipeline that takes two texts and returns a score.
 
     query, document: the tensors of the texts, STRING[batch, 1]
-    score: the tensor of the relevance, FP32[batch, 1]; more is more relevant
-    tokens: the output that counts the tokens of both texts; without it, the usage is 0
+    score: the tensor of the relevance, FP32[batch, 1]. A higher score is more relevant.
+    tokens: the output that counts the tokens of both texts. Without it, the usage is 0.
     """
 
     async def rank(given: Reranking, gateway: Gateway, call: Call) -> Reply:
@@ -197,8 +197,8 @@ def classify(*, input: str, probabilities: str, label: str = "", tokens: str = "
 
     input: the tensor of the text, STRING[batch, 1]
     probabilities: the tensor of the classes' probabilities, FP32[batch, classes]
-    label: the output that names the class, STRING[batch, 1]; without it, the label is the class's number
-    tokens: the output that counts a text's tokens; without it, the usage is 0
+    label: the output that names the class, STRING[batch, 1]. Without it, the label is the class's number.
+    tokens: the output that counts a text's tokens. Without it, the usage is 0.
     """
 
     async def name(given: Classification, gateway: Gateway, call: Call) -> Reply:
@@ -241,7 +241,10 @@ def completions() -> Route:
 async def _iter_pieces(
     given: Completion, gateway: Gateway, call: Call
 ) -> AsyncGenerator[str, None]:
-    """Yield the texts of the answers; a stream is without the prompt, as vLLM's other answers are not."""
+    """Yield the texts of the answers, without the prompt.
+
+    vLLM leaves the prompt out of a stream, but not out of its other answers.
+    """
     sampling = json.dumps(given.model_dump(exclude=NOT_SAMPLING, exclude_none=True))
     inputs: dict[str, str | bool] = {"text_input": given.prompt, "stream": True}
     inputs["sampling_parameters"] = sampling

@@ -1,6 +1,7 @@
-"""The page at /, by which people try the pipeline, and /docs; and what they load: static/, the wiring, the samples.
+"""The page at /, by which people try the pipeline, and /docs.
 
-Nothing of it is loaded from elsewhere, and no inline script or style is run.
+They load static/, the wiring and the samples. Nothing is loaded from elsewhere, and no inline script or
+style is run.
 """
 
 from __future__ import annotations
@@ -89,7 +90,11 @@ class Page:
         self._project, self._keys = project, keys
 
     async def pipeline(self, request: Request) -> Response:
-        """Answer the inputs, outputs and wiring, and the names of samples; Refusal 401, or 404 or 500 without them."""
+        """Answer the inputs, outputs and wiring, and the names of samples.
+
+        Raise Refusal 401 if the request lacks a known key, 404 if the file of the wiring is missing, or 500 if it is
+        damaged.
+        """
         self._keys.check(request.state.call)
         try:
             facts = read_json(self._project.root / FACTS, Pipeline)
@@ -101,7 +106,10 @@ class Page:
         return JSONResponse({**facts, "samples": [path.stem for path in samples]}, headers=HEADERS)
 
     async def sample(self, request: Request, name: str) -> Response:
-        """Answer a file of samples/, a request or what one names, as bytes to read; Refusal 401 or 404."""
+        """Answer a file of samples/, a request or a file that one names, as bytes to read.
+
+        Raise Refusal 401 if the request lacks a known key, or 404 if there is no such file.
+        """
         self._keys.check(request.state.call)
         samples = self._project.samples
         files = (each for each in iter_files(samples) if not is_outside(each, self._project.root))

@@ -1,7 +1,8 @@
 """The answer to a request of any number of rows, in calls that requests share: rows that the models refuse fail alone.
 
 Eight rows in a call cost Triton little more than a single row. A call has texts of about the same length, because
-models pad all of them to the longest. Nothing waits where nothing is under way, so a lone request is as fast as without it.
+models pad all of them to the longest. If nothing is under way, nothing waits, so a lone request is as fast as without
+shared calls.
 """
 
 from __future__ import annotations
@@ -144,13 +145,19 @@ def _limit(answer: asyncio.Future[Arrays], seconds: float) -> None:
 
 
 def _length(array: Array) -> int:
-    """Return which length the longest text has: 0 bytes, or from 1, 4, 16, 64 and so on; numbers have none."""
+    """Return the class of the longest text's length.
+
+    It is 0 for 0 bytes, 1 from 1 byte on, 2 from 4, 3 from 16, 4 from 64 and so on. Numbers have class 0.
+    """
     cells = array.flat if array.dtype == object else ()
     return (max(map(len, cells), default=0).bit_length() + 1) // 2
 
 
 async def _unless_all_leave(call: Awaitable[Arrays], together: list[_Waiting]) -> Arrays:
-    """Return what a call does; it is cancelled, and Triton's request with it, where nobody waits for it any more."""
+    """Return the result of a call, and cancel the call if no request waits for it any more.
+
+    Triton's request is then cancelled, too.
+    """
     task, waiting = asyncio.ensure_future(call), len(together)
 
     def left(_: object) -> None:
@@ -244,7 +251,7 @@ class Predictor:
     async def _parts(
         self, arrays: Arrays, requests: Sequence[Rows], end: float, options: Options
     ) -> list[_Part]:
-        """Return what several requests are answered, in order; where one raises, the others end too."""
+        """Return the answers to several requests, in order. If one raises, the others end too."""
         if len(requests) == 1:
             return [await self._part(arrays, requests[0], end, options)]
         turns = asyncio.Semaphore(IN_FLIGHT)
@@ -262,7 +269,7 @@ class Predictor:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _sequence(self, arrays: Arrays, count: int, end: float, options: Options) -> Answer:
-        """Return the answer to rows that are one sequence, sent in order; a row that is refused ends it."""
+        """Return the answer to rows that are one sequence, sent in order. A row that is refused ends it."""
         sequence: Options = {**options, "sequence": random.randrange(1, 2**63)}
         parts: list[_Part] = []
         try:
@@ -298,7 +305,10 @@ class Predictor:
     async def stream(
         self, inputs: Mapping[str, object], timeout_s: float, options: Options
     ) -> AsyncGenerator[Arrays, None]:
-        """Yield the answers of a decoupled pipeline as they come, to rows that may be one sequence; raises InferenceError."""
+        """Yield the answers of a decoupled pipeline as they come, or raise InferenceError.
+
+        The rows may be one sequence.
+        """
         until = time.monotonic() + timeout_s
         sequence = random.randrange(1, 2**63) if self._client.tensors.SEQUENTIAL else 0
         split = self._client.runtime.positions.split_sequence
@@ -309,7 +319,7 @@ class Predictor:
                     yield outputs
 
     async def first(self, arrays: Arrays, timeout_s: float) -> None:
-        """Wait for one answer to a request as it is; raises InferenceError."""
+        """Wait for one answer to a request as it is, or raise InferenceError."""
         if isinstance(self._connection, TritonHttp) or not self._client.tensors.DECOUPLED:
             await self._connection.send(arrays, timeout=timeout_s)
             return
@@ -323,7 +333,10 @@ class Predictor:
         return self._connection.send_stream(arrays, timeout=timeout_s, **options)
 
     def _arrays(self, inputs: Mapping[str, object]) -> Arrays:
-        """Return the inputs as the ensemble takes them; InvalidInput says which row can't be one."""
+        """Return the inputs as the ensemble takes them.
+
+        Raise InvalidInput, which says which row can't be an input.
+        """
         try:
             return self._client.runtime.batches.arrays(inputs)
         except self._client.InvalidInput:
@@ -396,7 +409,10 @@ READY_S = 8.0
 
 
 class Readiness:
-    """Asks by `ask(timeout_s)`; a refusal of what the template made up is an answer, too, if `made_up`."""
+    """The readiness of the pipeline, which `ask(timeout_s)` finds out.
+
+    A refusal is an answer, too, if the template made up the request (`made_up`).
+    """
 
     def __init__(
         self, ask: Callable[[float], Awaitable[object]], client: Package, *, made_up: bool
@@ -406,7 +422,7 @@ class Readiness:
         self._turn = asyncio.Lock()
 
     async def problem(self) -> str:
-        """Return why the pipeline does not answer; empty where it does."""
+        """Return why the pipeline does not answer, or an empty string if it does."""
         async with self._turn:
             if time.monotonic() - self._asked_at >= KEPT_S:
                 self._problem = await self._find_problem()

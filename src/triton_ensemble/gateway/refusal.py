@@ -17,7 +17,7 @@ MOST_ERRORS = 10  # that an answer tells
 
 
 class Refusal(Exception):
-    """A request is answered by `status` and `{"error": text}`, with other fields where they help."""
+    """The answer to a request that is refused: `status` and `{"error": text}`, with other fields if they help."""
 
     def __init__(
         self, status: int, text: str, *, retry_after_s: int | None = None, **fields: object
@@ -28,7 +28,10 @@ class Refusal(Exception):
         self.headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
 
     def body(self, request_id: str, *, as_openai: bool = False) -> bytes:
-        """Return the JSON that answers the request of an id; OpenAI's clients show only their API's form."""
+        """Return the JSON that answers the request of an id.
+
+        OpenAI's clients show only errors that have the form of their API.
+        """
         content = self.content
         if as_openai:
             kind = "invalid_request_error" if self.status < 500 else "server_error"
@@ -93,7 +96,7 @@ class Fault(NamedTuple):
 
 
 def find_fault(name: str, tensor: Tensor, value: object, *, batch: bool) -> Fault | None:
-    """Return what is wrong with the lists that are given for a tensor; None where that is something else."""
+    """Return what is wrong with the lists that are given for a tensor, or None if the fault is elsewhere."""
     rows = list(enumerate(value)) if batch and isinstance(value, list) else [(None, value)]
     first: Shape | None = None
     for row, content in rows:
@@ -113,9 +116,10 @@ def find_fault(name: str, tensor: Tensor, value: object, *, batch: bool) -> Faul
 
 
 def _look(value: object, datatype: str) -> tuple[Shape | None, list[object]]:
-    """Return the shape of nested lists, None where lists of one depth differ, and a list of a cell that does not fit.
+    """Return the shape of nested lists, and a list with a cell that does not fit, if there is one.
 
-    It goes by depth instead of by list: millions of cells take a tenth of a second, and no depth is too deep.
+    The shape is None if lists of one depth differ. It goes by depth instead of by list: millions of cells take
+    a tenth of a second, and no depth is too deep.
     """
     shape: Shape | None = ()
     level = [value]
@@ -132,7 +136,7 @@ def _look(value: object, datatype: str) -> tuple[Shape | None, list[object]]:
 
 
 def _find_wrong(cells: list[Any], datatype: str) -> list[object]:
-    """Return the first cell that is of another type or out of range, as a list; empty where all fit."""
+    """Return a list of the first cell that is of another type or out of range, or an empty list if all fit."""
     fitting = _find_types(datatype)
     kinds = list(map(type, cells))
     if other := (found := set(kinds)) & TYPES - fitting:

@@ -83,7 +83,7 @@ class Connection(HttpToolsProtocol):
             self._unread.cancel()
 
     def _await_reading(self, before: float = inf) -> None:
-        """End the connection where nothing of an answer is read in time: it is held in memory."""
+        """End the connection if nothing of an answer is read in time, because it is held in memory."""
         size = self.transport.get_write_buffer_size()
         if size >= before:
             self.transport.abort()
@@ -223,7 +223,7 @@ class Connection(HttpToolsProtocol):
     # The cycle of a request writes to its connection as if that were its transport.
 
     def write(self, data: bytes) -> None:
-        """Write a part of an answer; while it is not read, it counts as memory."""
+        """Write a part of an answer, which counts as memory while it is not read."""
         if self.cycle.chunked_encoding and self.cycle.scope["http_version"] == "1.0":
             data = _drop_chunks(data)
         if self._head is None and self.cycle.response_started:
@@ -269,7 +269,7 @@ class ApplicationError(ServerError):
 
 
 def application() -> FastAPI:
-    """Return the application of the project in the working directory; raises ApplicationError."""
+    """Return the application of the project in the working directory, or raise ApplicationError."""
     try:
         app: FastAPI = importlib.import_module("gateway.app").app
     except Exception as error:
@@ -291,7 +291,10 @@ def worker() -> FastAPI:
 
 
 def make_reloaded() -> ASGIApp:
-    """Return the application for a server that reloads it when files change; while it can't load, each answer says why."""
+    """Return the application for a server that reloads it when files change.
+
+    While it can't load, each answer says why.
+    """
     try:
         return application()
     except ApplicationError as error:

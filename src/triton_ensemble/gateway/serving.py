@@ -18,7 +18,10 @@ LOG = logging.getLogger("gateway")
 
 
 def serve(app: str, **options: object) -> None:
-    """Serve an application until a signal; requests that are under way then have as long as the options say."""
+    """Serve an application until a signal.
+
+    Requests that are under way then have as long as the options say.
+    """
     config = uvicorn.Config(app, **options)  # type: ignore[arg-type]
     if config.should_reload:
         target = uvicorn.Server(config).run

@@ -54,7 +54,7 @@ class Settings:
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        """Return the settings of an environment; SettingsError for a value that can't be used."""
+        """Return the settings of an environment, or raise SettingsError for a value that can't be used."""
         given = {}
         for field in fields(cls):
             variable = f"GATEWAY_{field.name.upper()}"

@@ -62,7 +62,10 @@ class TritonHttp:
         start: bool = False,
         end: bool = False,
     ) -> Arrays:
-        """Return the outputs of one request as it is; without `sequence`, it is one by itself; raises InferenceError."""
+        """Return the outputs of one request as it is, or raise InferenceError.
+
+        Without `sequence`, the request is a sequence by itself.
+        """
         runtime, outputs = self._client.runtime, tuple(self._client.tensors.OUTPUTS)
         options: dict[str, object] = {"request_id": request_id}
         if self._client.tensors.SEQUENTIAL:
@@ -77,7 +80,10 @@ class TritonHttp:
     async def get_inference_statistics(
         self, *, client_timeout: float
     ) -> service_pb2.ModelStatisticsResponse:
-        """Return what Triton has counted of all models, as over gRPC; InferenceServerException where it does not say."""
+        """Return what Triton has counted of all models, as over gRPC.
+
+        Raise InferenceServerException if it does not say.
+        """
         deadline = self._client.runtime.transport.Deadline(client_timeout)
         counted = service_pb2.ModelStatisticsResponse()
         try:
@@ -89,7 +95,7 @@ class TritonHttp:
     async def _ask(
         self, method: str, path: str, deadline: Deadline, headers: Mapping[str, str], *body: bytes
     ) -> _Answer:
-        """Return the answer to a request; raises InferenceError."""
+        """Return the answer to a request, or raise InferenceError."""
         errors, server = self._client.runtime.errors, self._server
         lines = [
             f"{method} {server.path.rstrip('/')}/v2/{path} HTTP/1.1",
@@ -150,7 +156,7 @@ class _EndedError(ConnectionError):
 
 
 class _Answer:
-    """A response; `length` is of the JSON before the tensors."""
+    """A response, whose `length` is the number of bytes of the JSON before the tensors."""
 
     def __init__(self) -> None:
         self.status = self.length = 0
@@ -167,7 +173,10 @@ class _Connection(asyncio.Protocol):
         self._has_begun = False
 
     def ask(self, message: bytes, seconds: float) -> asyncio.Future[_Answer]:
-        """Send a request; return its answer to be, or the TimeoutError after these seconds."""
+        """Send a request, and return the future of its answer.
+
+        The future raises TimeoutError after these seconds.
+        """
         loop = asyncio.get_running_loop()
         self._answer, self._has_begun = loop.create_future(), False
         timer = loop.call_later(seconds, self._fail, TimeoutError())

@@ -16,7 +16,10 @@ FILE_BYTES = 256 << 10  # of about a hundred routes
 
 
 def reserve() -> None:
-    """Reserve this worker's files, before prometheus_client maps them; without room, it counts for itself."""
+    """Reserve this worker's files, before prometheus_client maps them.
+
+    If there is no room for them, the worker counts for itself.
+    """
     if not (folder := os.environ.get(FOLDER)):
         return
     files = [Path(folder, f"{kind}_{os.getpid()}.db") for kind in KINDS]
@@ -50,7 +53,7 @@ class Lines(logging.Handler):
         self._lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the line until the turn ends; where no loop runs, write it."""
+        """Keep the line until the turn ends, or write it if no loop runs."""
         self._lines.append(self.format(record) + "\n")
         if len(self._lines) > 1:
             return
