@@ -79,10 +79,10 @@ def variables() -> dict[str, str]:
 
 
 def copy_backends(wheel: Path, folder: Path, stand_ins: Sequence[str]) -> list[str]:
-    """Fill `folder` with the wheel's Python backend and ours; return the names of all backends.
+    """Fill `folder` with the wheel's Python backend and ours, and return the names of all backends.
 
-    Copied for each server, as 3 MB are: Triton refuses links that leave its backend directory, and
-    a shared copy would have to tell apart versions, and starts at the same time.
+    These 3 MB are copied for each server, because Triton refuses links that leave its backend
+    directory. A shared copy would have to tell apart versions, and starts at the same time.
     """
     for source in (wheel / "backends", BACKENDS):
         shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__*"))

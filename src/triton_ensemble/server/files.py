@@ -1,4 +1,4 @@
-"""How many files a process may open at once; each connection is one."""
+"""How many files a process may open at once. Each connection is one."""
 
 from __future__ import annotations
 

@@ -7,7 +7,10 @@ from pathlib import Path
 
 
 def read_keys(file: Path) -> list[bytes]:
-    """Return the lines of a file without empty lines and comments; raises OSError, and ValueError if it is not UTF-8."""
+    """Return the lines of a file without empty lines and comments.
+
+    Raise OSError if it can't be read, or ValueError if it is not UTF-8.
+    """
     content = file.read_bytes()
     if b"\0" in content or content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ValueError("is UTF-16; save it as UTF-8")

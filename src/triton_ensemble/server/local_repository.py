@@ -1,6 +1,6 @@
 """The repository that the local Triton serves: links to the files of model_repository/, beside adapted configs.
 
-The local Triton is release 24.10, often without a GPU; the container has another release. For the local run alone,
+The local Triton is release 24.10, often without a GPU. The container has another release. For the local run alone,
 fields that the local Triton would refuse are left out of a config, with a line for each model. All models are linked,
 because Triton hands a Python model's path to a shell: with a blank or a quote in it, it waits for ever.
 """
@@ -31,7 +31,7 @@ CACHE_BYTES = 64 << 20
 class LocalRepository:
     """The folder for the local Triton: `folder` gets the links, and is served with `flags`.
 
-    `notes` say what differs, `problems` what can't run; `backends` are the local Triton's.
+    `notes` say what differs, `problems` what can't run. `backends` are the local Triton's.
     """
 
     def __init__(self, repository: Path, folder: Path, backends: Collection[str]) -> None:
@@ -91,7 +91,10 @@ def _problems(
 
 
 def gpu_count() -> int:
-    """Return the number of GPUs that a server on this machine would see; CUDA shows one slice of GPUs that MIG divides."""
+    """Return the number of GPUs that a server on this machine would see.
+
+    If MIG divides GPUs, CUDA shows one slice of them.
+    """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
         command = ["nvidia-smi", "--list-gpus"]
@@ -113,7 +116,7 @@ def _count_wanted_gpus(repository: Path, configs: Iterable[Any]) -> int:
 
 
 def _models(repository: Path, stage: str) -> dict[str, Model]:
-    """Return the models whose configs can be parsed; Triton says what is wrong with the others."""
+    """Return the models whose configs can be parsed. Triton says what is wrong with the others."""
     models = read_models(repository, stage).values()
     return {m.name: m for m in models if isinstance(m, Model) and m.has_config}
 
@@ -133,7 +136,7 @@ def _find_backend_by_file(model: Path, config: Any) -> str | None:
 
 
 def _adapt(config: Any, gpus: int, undeclared: str, model: Path) -> Iterator[str]:
-    """Adapt a config to the local Triton; yield what was changed, in words."""
+    """Adapt a config to the local Triton, and yield in words what was changed."""
     _replace_platform(config)
     yield from _replace_engine(config, model)
     _hide_file_name(config)

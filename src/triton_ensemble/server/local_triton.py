@@ -42,13 +42,13 @@ BEHIND = 19  # the niceness of a Triton behind a gateway, which must refuse in t
 class LocalTriton:
     """Triton on this machine, ready to serve `model` of `repository` inside a `with` block.
 
-    Port 0 is a free port; `timeout` (seconds) is for the start; `server_args` are more flags of tritonserver. Without
-    `cached` responses are not kept; its processes have this `niceness`. Entering the block raises ServerError if Triton
-    refuses the repository. Unless it is `gentle`, it is killed when the block ends well: unloading the models would take
-    three seconds.
+    Port 0 is a free port. The start may take `timeout` seconds. `server_args` are more flags of tritonserver.
+    Without `cached` responses are not kept. Its processes have this `niceness`. Entering the block raises ServerError
+    if Triton refuses the repository. Unless it is `gentle`, it is killed when the block ends well: unloading the models
+    would take three seconds.
 
-    `notes` say, a line each, how this run differs from the container. The log stays if `keep_log` is set, or if an error
-    ends the block after a step has failed, whose traceback is then printed.
+    `notes` say, a line each, how this run differs from the container. The log stays if `keep_log` is set, or if an
+    error ends the block after a step has failed, whose traceback is then printed.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class LocalTriton:
         self._stop(raised[1])
 
     def traceback(self) -> str:
-        """Return the traceback of the last step that failed, and the log's path; an empty string if no step failed."""
+        """Return the traceback of the last step that failed and the log's path, or an empty string if none failed."""
         log = self.log.read_text(errors="replace") if self.log.exists() else ""
         text = server_log.last_traceback(log)
         return f"{self.ours(text)}\nlog: {self.log}" if text else ""
@@ -136,7 +136,7 @@ class LocalTriton:
         return self._process.pid
 
     def wait(self, meanwhile: Callable[[], object]) -> None:
-        """Call `meanwhile` until it returns something true; ServerError when the server ends by itself."""
+        """Call `meanwhile` until it returns something true, or raise ServerError if the server ends by itself."""
         assert self._process, "wait() belongs inside the `with` block"
         wait_alive(self._process, meanwhile, f"\nlog: {self.log}")
 
@@ -247,7 +247,7 @@ class LocalTriton:
 
 
 def get(url: str) -> str:
-    """Return the body of the answer; OSError if there is none, or its status is an error."""
+    """Return the body of the answer, or raise OSError if there is none or its status is an error."""
     direct = build_opener(ProxyHandler({}))  # whatever http_proxy says
     with direct.open(url, timeout=5) as response:
         return str(response.read().decode())

@@ -33,13 +33,13 @@ def reasons(log: str) -> list[str]:
 
 
 def last_traceback(log: str) -> str:
-    """Return the traceback of the last step that failed; an empty string if no step failed."""
+    """Return the traceback of the last step that failed, or an empty string if no step failed."""
     errors = re.findall(r'^E.*\] (".*\\nTraceback .*")$', log, re.MULTILINE)
     return str(json.loads(errors[-1])) if errors else ""
 
 
 def read_step_line(line: str) -> str | None:
-    """Return what a step has logged or printed in a line of the log; None where the line is Triton's own."""
+    """Return what a step has logged or printed in a line of the log, or None if the line is Triton's own."""
     if match := re.match(r'[IWE]\d{4} \S+ \d+ context\.py:\d+\] (".*")$', line):
         return str(json.loads(match[1]))
     if match := re.match(r'E\d{4} \S+ \d+ p(?:b_stub|ython_be)\.cc:\d+\] (".*")$', line):
@@ -48,7 +48,10 @@ def read_step_line(line: str) -> str | None:
 
 
 def one_line(text: str) -> str:
-    """Return a message of Triton on one line; of a Python stack keep only the innermost place in a version folder."""
+    """Return a message of Triton on one line.
+
+    Of a Python stack only the innermost place in a version folder is kept.
+    """
     message, _, stack = text.removeprefix("Invalid argument: ").partition("\n\nAt:\n")
     place = re.search(r"^\s*((?!.*/triton_adapter/).*/\d+/.*)\((\d+)\): ", stack, re.MULTILINE)
     return NO_ROOM.sub(rf"\1{FULL}", " ".join(message.split())) + (

@@ -38,7 +38,7 @@ def own_paths(text: str, repository: Path) -> str:
 
 
 def _source(copy: Path, source: Path, tree: Mapping[Path, Path]) -> Path:
-    """Return the owner's file that a copy is of; if it is published, and edited since, the copy itself."""
+    """Return the owner's file of a copy, or the copy itself if it is published and the file was edited since."""
     own = tree.get(copy, copy)
     with suppress(OSError):
         return own if own == source or filecmp.cmp(own, source, shallow=False) else copy

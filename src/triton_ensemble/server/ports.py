@@ -24,7 +24,7 @@ USUAL = {"http": 8000, "grpc": 8001}
 
 
 def free_ports(wanted: dict[str, int]) -> dict[str, int]:
-    """Replace each 0 by a free port; ServerError if another one is taken, or no port."""
+    """Replace each 0 by a free port, or raise ServerError if another port is taken, or is not a port."""
     for number, (api, port) in enumerate(wanted.items()):
         if not 0 <= port < 2**16 or port in {*[*wanted.values()][:number]} - {0}:
             raise ServerError(f"{api} can't have port {port}; choose another, or 0 for a free one")
@@ -53,15 +53,19 @@ def usual(api: str) -> int:
 
 
 def not_asked(api: str) -> str:
-    """Return a clause on the server at the usual port, which another is started beside; empty where there is none."""
+    """Return a clause that the server at the usual port is not asked, or an empty string if there is none.
+
+    Another server is started beside it.
+    """
     port = usual(api)
     return f"; that at port {port}, {server_at(port)}, is not asked" if is_taken(port) else ""
 
 
 def describe_taken(ports: Mapping[str, int], ours: str = "") -> str:
-    """Return which ports are in use, by what, and what takes free ones, in a line; empty where none is.
+    """Return in a line which ports are in use, by what, and what takes free ones.
 
-    `ports` are by API, as their variables are named; 0 is a free one. Containers of the folder `ours` may have them.
+    The line is empty if none is in use. `ports` are by API, as their variables are named. 0 is a free one.
+    Containers of the folder `ours` may have them.
     """
     holders: dict[str, list[str]] = {}
     for api, port in ports.items():
@@ -96,7 +100,10 @@ def server_at(port: int) -> str:
 
 
 def _container(port: int) -> str:
-    """Return the container that publishes a port, and its folder; empty where none does, or no engine answers."""
+    """Return the container that publishes a port, and its folder.
+
+    Return an empty string if none does, or if no engine answers.
+    """
     command = [*read_docker(), "ps", "--filter", f"publish={port}"]
     with suppress(OSError, subprocess.TimeoutExpired):
         options = [*command, "--format", PUBLISHED]
@@ -107,7 +114,7 @@ def _container(port: int) -> str:
 
 
 def _find_listener(port: int) -> int:
-    """Return the process that listens on a port; 0 where none can be seen."""
+    """Return the process that listens on a port, or 0 if none can be seen."""
     sockets = {f"socket:[{inode}]" for inode in _iter_listening(port)}
     for folder in PROC.glob("[0-9]*") if sockets else ():
         with suppress(OSError):  # it has ended meanwhile, or is another user's

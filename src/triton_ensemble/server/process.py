@@ -35,7 +35,10 @@ def _ignore(_number: int, _frame: FrameType | None) -> None:
 
 
 def end(process: subprocess.Popen[bytes], gently: bool) -> None:
-    """End a session; gently means by force after the exit timeout, or at once at a second Ctrl-C."""
+    """End a session, by force or gently.
+
+    Gently means by force only after the exit timeout, or at once at a second Ctrl-C.
+    """
     try:
         if gently and process.returncode is None:  # else its number may be another process's
             os.kill(process.pid, signal.SIGTERM)
@@ -65,7 +68,10 @@ def exit_code(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def wait_alive(process: subprocess.Popen[bytes], meanwhile: Callable[[], object], log: str) -> None:
-    """Call `meanwhile` until it returns something true; ServerError, which ends with `log`, when Triton ends by itself."""
+    """Call `meanwhile` until it returns something true.
+
+    Raise ServerError, whose text ends with `log`, if Triton ends by itself.
+    """
     while not meanwhile():
         # Often, because a replica without its Triton refuses at once, and so draws requests from others.
         for _ in range(10):

@@ -29,9 +29,9 @@ class Reloader:
         self._seen, self._next = self._read_watched(), 0.0
 
     def look(self) -> bool:
-        """Complete the model repository after a change, and load the models that it changes; once a second.
+        """Complete the model repository after a change, and load the models that it changes, once a second.
 
-        Return whether configs changed: then Triton has to start anew.
+        Return whether configs changed, because Triton then has to start anew.
         """
         if time.monotonic() < self._next:
             return False
@@ -57,7 +57,7 @@ class Reloader:
         return False
 
     def load(self, models: Iterable[str]) -> None:
-        """Load models again, and print the result; if one fails, Triton keeps the version that it had."""
+        """Load models again, and print the result. If one fails, Triton keeps the version that it had."""
         for model in models:
             for version in self._project.repository.glob(f"{model}/[0-9]*"):
                 version.touch()  # Triton leaves alone what is as it was
@@ -93,7 +93,10 @@ class Reloader:
 
 
 def _files(paths: Iterable[Path]) -> Files:
-    """Return what tells a file from a later one; editors' files that are gone again are none."""
+    """Return the time and size that tell each file from a later one.
+
+    Files of editors that are gone again are left out.
+    """
     files: Files = {}
     for path in paths:
         if "__pycache__" not in path.parts and path.is_file():

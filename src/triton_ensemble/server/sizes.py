@@ -11,7 +11,10 @@ ROWS = 0  # stands for the batch dimension among dims
 
 
 def sizes(configs: Configs, model: str) -> dict[str, list[int]]:
-    """Return the sizes of the outputs that have dims of -1, without the batch dimension; less than 1 if no config has one."""
+    """Return the sizes of the outputs that have dims of -1, without the batch dimension.
+
+    A size is less than 1 if no config has one.
+    """
     config = configs[model]
     batches = config.max_batch_size > 0
     return {

@@ -26,7 +26,10 @@ class Stubs:
         list(self.find_dead())  # those that run now are known from now on
 
     def find_dead(self) -> Iterator[tuple[str, str]]:
-        """Yield model and cause of each process that was found dead in two calls; Triton takes leave of others at once."""
+        """Yield model and cause of each process that was found dead in two calls.
+
+        Triton reaps others at once.
+        """
         dead = set()
         for pid in _list_children(self._server):
             state, status = _state(pid)
@@ -58,7 +61,7 @@ def _state(pid: int) -> tuple[str, int]:
 
 
 def _model(pid: int) -> str:
-    """Return the model that a process runs an instance of; empty for another program."""
+    """Return the model that a process runs an instance of, or an empty string for another program."""
     with suppress(OSError):
         arguments = (PROC / str(pid) / "cmdline").read_bytes().decode().split("\0")
         if arguments[0].endswith(PROGRAM) and len(arguments) > INSTANCE:

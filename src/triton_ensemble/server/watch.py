@@ -16,7 +16,10 @@ class Deaths:
         self._triton, self._stubs = triton, Stubs(triton.pid)
 
     def look(self, remedy: str) -> list[str]:
-        """Return the models of which a process died since the last look; the line ends with what to do."""
+        """Return the models of which a process died since the last look, and print a line for each.
+
+        The line ends with what to do.
+        """
         dead = dict(self._stubs.find_dead())
         for model, cause in dead.items():
             print(

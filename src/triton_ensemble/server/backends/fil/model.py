@@ -1,7 +1,7 @@
 """Stand-in for Triton's FIL backend on this machine, by Treelite, with which that backend computes on a CPU too.
 
-Only the local Triton uses it; the container has the real backend for the same config.pbtxt. The sources of
-fil_backend, src/shared_state.h and src/tl_model.h, say what it requires; its documentation calls some of it optional.
+Only the local Triton uses it. The container has the real backend for the same config.pbtxt. The sources of
+fil_backend, src/shared_state.h and src/tl_model.h, say what it requires. Its documentation calls some of it optional.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TritonPythonModel(StandIn):
     backend = "fil"
 
     def initialize(self, args: Mapping[str, str]) -> None:
-        """Load the one model of this instance; `args` is Triton's."""
+        """Load the one model of this instance. `args` comes from Triton."""
         if "model_type" not in json.loads(args["model_config"])["parameters"]:
             super().initialize(args)
             return
@@ -58,7 +58,7 @@ class Trees(LocalBackend):
         return super().find(version)
 
     def load(self, file: Path) -> None:
-        """Load the trees; raise ValueError if config.pbtxt lacks a parameter or differs from them."""
+        """Load the trees, or raise ValueError if config.pbtxt lacks a parameter or differs from them."""
         classifies = "output_class" if self.parameter("output_class") else "is_classifier"
         self.classifies = self._flag(classifies, self._required(classifies))
         self.gives_scores = self._flag("predict_proba", self.parameter("predict_proba") or "false")

@@ -1,6 +1,6 @@
 """Stand-in for Triton's ONNX Runtime backend on this machine, by the Python package.
 
-Only the local Triton uses it; the container has the real backend for the same config.pbtxt.
+Only the local Triton uses it. The container has the real backend for the same config.pbtxt.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TritonPythonModel(LocalBackend):
     default_filename = "model.onnx"
 
     def load(self, file: Path) -> None:
-        """Load the graph; raise ValueError where config.pbtxt differs from it."""
+        """Load the graph, or raise ValueError if config.pbtxt differs from it."""
         path = file / "model.onnx" if file.is_dir() else file
         self.session = ort.InferenceSession(path, self._options(), self._providers())
         if self.on_gpu and CUDA not in self.session.get_providers():
@@ -48,7 +48,7 @@ class TritonPythonModel(LocalBackend):
         self.compare("output", _tensors(self.session.get_outputs()))
 
     def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
-        """Run the graph once; strings that are not UTF-8 are a ValueError."""
+        """Run the graph once, or raise ValueError for strings that are not UTF-8."""
         feeds = {name: _to_text(name, array) for name, array in inputs.items()}
         return dict(zip(outputs, self.session.run(list(outputs), feeds), strict=True))
 
@@ -80,7 +80,10 @@ class TritonPythonModel(LocalBackend):
 
 
 def _tensors(nodes: Sequence[Any]) -> dict[str, tuple[str, list[int]]]:
-    """Type and shape by name; a size that varies has a name, or none."""
+    """Return type and shape by name, with -1 for a size that varies.
+
+    ONNX gives such a size a name, or leaves the name out.
+    """
     return {
         node.name: (
             TYPES.get(node.type, node.type),
@@ -91,7 +94,7 @@ def _tensors(nodes: Sequence[Any]) -> dict[str, tuple[str, list[int]]]:
 
 
 def _to_text(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """Return texts as str, which ONNX Runtime expects; Triton passes bytes."""
+    """Return texts as str, as ONNX Runtime expects them. Triton passes bytes."""
     if array.dtype != np.object_:
         return array
     try:

@@ -1,6 +1,6 @@
 """Stand-in for Triton's OpenVINO backend on this machine, by the Python package.
 
-Only the local Triton uses it; the container has the real backend for the same config.pbtxt.
+Only the local Triton uses it. The container has the real backend for the same config.pbtxt.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TritonPythonModel(LocalBackend):
     default_filename = "model.xml"
 
     def load(self, file: Path) -> None:
-        """Compile the model; raise ValueError if config.pbtxt differs from it."""
+        """Compile the model, or raise ValueError if config.pbtxt differs from it."""
         core = ov.Core()
         model = core.read_model(file)
         if self.batches:  # the real backend gives the first dimension the size of the batch
@@ -51,7 +51,7 @@ class TritonPythonModel(LocalBackend):
 
 
 def _tensors(ports: Sequence[Any]) -> dict[str, tuple[str, list[int]]]:
-    """Type and shape by name; a tensor may have several names."""
+    """Return type and shape by name. A tensor may have several names."""
     return {
         name: (TYPES.get(port.element_type.get_type_name(), str(port.element_type)), _shape(port))
         for port in ports

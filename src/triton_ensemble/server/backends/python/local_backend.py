@@ -24,20 +24,20 @@ FORGOTTEN_S = 60  # how much longer than Triton a state is kept: a request may h
 
 
 class LocalBackend(ABC):
-    """A Python-based backend of Triton; a subclass loads a model file and runs it."""
+    """A Python-based backend of Triton, whose subclasses load a model file and run it."""
 
     default_filename = ""
 
     @abstractmethod
     def load(self, file: Path) -> None:
-        """Load the model file; raise ValueError if it does not have what `self.config` declares."""
+        """Load the model file, or raise ValueError if it does not have what `self.config` declares."""
 
     @abstractmethod
     def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
-        """Return the named outputs of a batch; raise ValueError for an input that is wrong."""
+        """Return the named outputs of a batch, or raise ValueError for an input that is wrong."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
-        """Load the one model of this instance; `args` is Triton's."""
+        """Load the one model of this instance. `args` comes from Triton."""
         self.config: dict[str, Any] = json.loads(args["model_config"])
         self.batches: bool = self.config["max_batch_size"] > 0
         self.on_gpu = args["model_instance_kind"] == "GPU"
@@ -50,7 +50,7 @@ class LocalBackend(ABC):
         self.load(self.find(Path(args["model_repository"], args["model_version"])))
 
     def find(self, version: Path) -> Path:
-        """Return the model file in a version folder; raise ValueError if it is missing."""
+        """Return the model file in a version folder, or raise ValueError if it is missing."""
         field = "default_model_filename"
         name = self.parameter(field) or self.config[field] or self.default_filename
         if not (version / name).exists():
@@ -58,7 +58,7 @@ class LocalBackend(ABC):
         return version / name
 
     def warn_without_cuda(self, package: str) -> None:
-        """Say that instances for a GPU run on the CPU; `make serve` prints it."""
+        """Log that instances for a GPU run on the CPU, which `make serve` prints."""
         text = f"this {package} has no CUDA, so its GPU instances run on the CPU; see README.md"
         pb_utils.Logger.log_warn(f"{self.config['name']}: {text}")
 
@@ -116,7 +116,7 @@ class LocalBackend(ABC):
         return [*controls, *self.states.names.values()]
 
     def execute(self, requests: Sequence[Any]) -> list[Any] | None:
-        """Answer each request; those whose shapes agree run as one batch."""
+        """Answer each request. Requests whose shapes agree run as one batch."""
         responses = self._responses(requests)
         if not self.decoupled:
             return responses
@@ -143,7 +143,10 @@ class LocalBackend(ABC):
         return [responses[index] for index in range(len(requests))]
 
     def _has_bf16(self, request: Any) -> bool:
-        """Return whether a request sends or asks for a BF16 tensor; the model may have others."""
+        """Return whether a request sends or asks for a BF16 tensor.
+
+        The model may have BF16 tensors that the request does not use.
+        """
         names = [*(tensor.name() for tensor in request.inputs()), *request.requested_output_names()]
         return "TYPE_BF16" in {
             self.tensors[name]["data_type"] for name in names if name in self.tensors

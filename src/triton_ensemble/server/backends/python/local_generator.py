@@ -40,7 +40,10 @@ WORDS = [
 
 
 class Generator(StandIn):
-    """Answers a request once, or piece by piece; one without the tensor `answers_with` with zeros, as any stand-in."""
+    """A stand-in that answers a request once, or piece by piece.
+
+    A model without the tensor `answers_with` is answered with zeros, as by any stand-in.
+    """
 
     answers_with = ""
 
@@ -52,7 +55,7 @@ class Generator(StandIn):
 
     @abstractmethod
     def pieces(self, inputs: Arrays) -> Iterator[Arrays]:
-        """Yield the outputs of each response to a request; raise ValueError for an input that is wrong."""
+        """Yield the outputs of each response to a request, or raise ValueError for an input that is wrong."""
 
     def execute(self, requests: Sequence[Any]) -> list[Any] | None:
         """Answer each request by itself."""
@@ -86,7 +89,7 @@ def chance(seed: object, prompt: object) -> random.Random:
 
 
 def flag(inputs: Mapping[str, Any], name: str) -> bool | None:
-    """Return an input of one flag; None where a request leaves it out."""
+    """Return an input of one flag, or None if a request leaves it out."""
     return bool(np.ravel(inputs[name])[0]) if name in inputs else None
 
 

@@ -1,6 +1,7 @@
-"""Stand-in for a backend of Triton that does not run on this machine; the container has the real one.
+"""Stand-in for a backend of Triton that does not run on this machine.
 
-It checks requests against config.pbtxt and answers with zeros, or empty texts.
+The container has the real one. The stand-in checks requests against config.pbtxt and answers with zeros,
+or empty texts.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class StandIn(LocalBackend):
         pb_utils.Logger.log_warn(self.warning)
 
     def run(self, inputs: Arrays, outputs: Sequence[str]) -> Arrays:
-        """Return blank outputs; raise ValueError for an input that config.pbtxt does not allow."""
+        """Return blank outputs, or raise ValueError for an input that config.pbtxt does not allow."""
         for name, array in inputs.items():
             if name in self.tensors:
                 self._check_input(name, array)
@@ -63,13 +64,16 @@ class StandIn(LocalBackend):
             raise ValueError(f"input {name} has dims {shape}, not {dims}")
 
     def _rows(self, inputs: Arrays) -> int:
-        """Return the rows of a request; without a batch dimension, a first dim that varies counts the rows."""
+        """Return the number of rows of a request.
+
+        Without a batch dimension, a first dim that varies counts the rows.
+        """
         open_first = [name for name, spec in self.tensors.items() if model_dims(spec)[:1] == [-1]]
         counted = (len(a) for name, a in inputs.items() if self.batches or name in open_first)
         return next(counted, 1)
 
     def _make_blank(self, name: str, rows: int) -> NDArray[Any]:
-        """Return zeros or empty texts; a dim that varies has the size that its readers declare, or 1."""
+        """Return zeros or empty texts. A dim that varies has the size that its readers declare, or 1."""
         spec = self.tensors[name]
         sizes = [-1] * self.batches + self.sizes.get(name, model_dims(spec))
         shape = [rows if i == 0 and size < 1 else max(size, 1) for i, size in enumerate(sizes)]

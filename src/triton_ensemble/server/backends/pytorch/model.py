@@ -1,6 +1,6 @@
 """Stand-in for Triton's PyTorch backend (TorchScript) on this machine, by the Python package.
 
-Only the local Triton uses it; the container has the real backend for the same config.pbtxt.
+Only the local Triton uses it. The container has the real backend for the same config.pbtxt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TritonPythonModel(LocalBackend):
     default_filename = "model.pt"
 
     def load(self, file: Path) -> None:
-        """Load the module; raise ValueError where config.pbtxt does not fit its forward."""
+        """Load the module, or raise ValueError if config.pbtxt does not fit its forward."""
         if "TYPE_STRING" in {spec["data_type"] for spec in self.tensors.values()}:
             raise ValueError("PyTorch has no tensors of TYPE_STRING; use a Python step for them")
         if self.instances > 1:

@@ -1,4 +1,7 @@
-"""Stand-in for the backend that its folder is named after; see local_stand_in.py of the Python backend."""
+"""Stand-in for the backend that its folder is named after.
+
+See local_stand_in.py of the Python backend.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class TritonPythonModel(Generator):
             yield self._outputs(part)
 
     def _outputs(self, tokens: list[int]) -> Arrays:
-        """Return the tokens of one beam, in a batch of one where there are batches; other outputs are blank."""
+        """Return the tokens of one beam, in a batch of one if the model has batches. Other outputs are blank."""
         rows = (1,) * self.batches
         known = {
             "output_ids": np.array(tokens, np.int32).reshape(*rows, 1, -1),
