@@ -46,7 +46,7 @@ class Call:
 
     @property
     def model(self) -> str:
-        """The name of the model; empty where no text says which."""
+        """The name of the model, or empty if no text says which."""
         name = self.given.get("model_name")
         return str(name.value) if isinstance(name, ast.Constant) else ""
 
@@ -57,7 +57,7 @@ class Call:
 
     @property
     def version(self) -> int | None:
-        """The version of the model, -1 for the latest; None where no number says which."""
+        """The version of the model, -1 for the latest, or None if no number says which."""
         given = self.given.get("model_version")
         with suppress(TypeError, ValueError):
             return int(ast.literal_eval(given)) if given else -1
@@ -176,14 +176,14 @@ def iter_own_code(model: Model) -> Iterator[Path]:
 
 
 def _list_texts(code: bytes) -> list[str]:
-    """Return the texts of a Python file; if a newer Python than this has its syntax, what stands in quotes."""
+    """Return the texts of a Python file, or what stands in quotes if a newer Python than this has its syntax."""
     constants = (node.value for node in nodes(code) if isinstance(node, ast.Constant))
     texts = [value for value in constants if isinstance(value, str)]
     return texts or [text.decode(errors="replace") for text in QUOTED.findall(code)]
 
 
 def nodes(code: bytes) -> Iterator[ast.AST]:
-    """Iterate over the nodes of a Python file's tree; over nothing if the file is not valid Python."""
+    """Iterate over the nodes of a Python file's tree, or over nothing if the file is not valid Python."""
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
         yield from ast.walk(ast.parse(code))
 
@@ -199,7 +199,7 @@ def iter_call_cycles(calls: Mapping[str, set[str]]) -> Iterator[list[str]]:
 
 
 def _find_way_back(start: str, calls: Mapping[str, set[str]]) -> list[str]:
-    """Return the shortest way from a model to itself; empty where there is none."""
+    """Return the shortest way from a model to itself, or an empty list if there is none."""
     ways, seen = [[start]], set[str]()
     for way in ways:  # grows meanwhile
         for name in sorted(calls[way[-1]] - seen):

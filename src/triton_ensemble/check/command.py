@@ -26,7 +26,7 @@ DEFAULT = Path("model_repository")
 
 
 class CheckError(OneLine, RuntimeError):
-    """Raised where there is nothing to check: what, and what to do."""
+    """An error that says why there is nothing to check, and what to do."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the findings; return 1 if one is an error, and 2 if there is nothing to check."""
+    """Print the findings, and return 1 if one is an error, or 2 if there is nothing to check."""
     try:
         findings, subject = _findings(arguments.repository, arguments.release)
     except CheckError as error:
@@ -89,7 +89,7 @@ def _name_skipped() -> str:
 
 
 def _name_unknown(release: str | None) -> str:
-    """Return a line if a release came after those that the toolkit knows."""
+    """Return a line if a release came after the newest that the toolkit knows, or else an empty string."""
     from triton_ensemble import catalog
 
     if not release or release in catalog.releases():
@@ -120,9 +120,10 @@ def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
 
 
 def _check_pipeline(repository: Path, findings: list[Finding], is_own: bool) -> list[Finding]:
-    """Return the findings that refuse a project's pipeline.yml; if it changed, all findings until it is applied.
+    """Return the findings that refuse a project's pipeline.yml.
 
-    The findings are empty if the package that renders the template's rules is not installed.
+    If the file has a change that is not applied yet, all its findings are returned. The findings are
+    empty if the package that renders the template's rules is not installed.
     """
     from triton_ensemble.pipeline.templates import RulesError
 

@@ -47,7 +47,7 @@ def texts_problem(file: Path, count: int) -> str:
 
 
 def row_bytes(tensor: Any) -> int:
-    """Return the bytes of one tensor without a batch dimension; of strings, the least there can be."""
+    """Return the number of bytes of one tensor without a batch dimension, or the least for strings."""
     known = catalog.read_data_types().get(type_name(tensor))
     size = (known.bytes or SHORTEST_STRING_BYTES) if known else 0
     return size * math.prod(map(int, tensor.dims))

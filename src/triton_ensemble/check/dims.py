@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def is_same_dims(one: Sequence[int], two: Sequence[int]) -> bool:
-    """Return whether two dims are the same; -1 matches any size."""
+    """Return whether two dims are the same. A size of -1 matches any other."""
     pairs = zip(one, two, strict=False)
     return len(one) == len(two) and all(a == b or -1 in (a, b) for a, b in pairs)
 

@@ -13,8 +13,8 @@ from triton_ensemble.check.team import add_team_findings
 def check(folder: Path, release: str = "", *, is_own: bool = False) -> list[Finding]:
     """Return all findings in a model repository and its stages, by file and line.
 
-    `release` (YY.MM) is the Triton to serve it: without one the project's, or the newest. Raises
-    OSError where a folder can't be read. If it `is_own`, rules of its team may run.
+    `release` (YY.MM) is the Triton to serve it: without one the project's, or the newest. Raise
+    OSError if a folder can't be read. If it `is_own`, rules of its team may run.
     """
     base = Repository.read(folder, release)
     stages = [Repository.read(folder, release, stage) for stage in base.answers.get("stages") or ()]

@@ -118,7 +118,7 @@ class Ensemble:
         return set().union(*(sources[tensor] for tensor in step.input_map.values()))
 
     def stuck_tensor(self, asked: set[str]) -> str:
-        """Return a tensor by which a request for these outputs deadlocks; empty where it does not.
+        """Return a tensor by which a request for these outputs deadlocks, or an empty string if it does not.
 
         Triton skips steps that write nothing that is asked for, and what is read by these alone (server#7482).
         """
@@ -133,7 +133,7 @@ class Ensemble:
 
     @cached_property
     def cycle(self) -> list[str]:
-        """The ensembles from this one back to itself; empty without such a cycle."""
+        """The ensembles from this one back to itself, or an empty list without such a cycle."""
         paths = deque([[self.name]])
         seen: set[str] = set()
         while paths:
@@ -147,7 +147,7 @@ class Ensemble:
         return []
 
     def iter_composing_models(self) -> Iterator[tuple[int, Any, Model]]:
-        """Iterate over the index of each step, the step and its model, where its config could be read."""
+        """Iterate over the index of each step, the step and its model, if its config could be read."""
         if self.cycle:
             return
         for i, step in enumerate(self.steps):
@@ -157,7 +157,7 @@ class Ensemble:
 
     @cached_property
     def wiring(self) -> Wiring:
-        """The connections of its tensors with the composing models; empty unless all of these are known."""
+        """The connections of its tensors with the composing models, empty unless all of these are known."""
         composing = [*self.iter_composing_models()]
         if len(composing) < len(self.steps) or self.cycle:
             composing = []
@@ -167,7 +167,7 @@ class Ensemble:
 
 
 def is_decoupled(name: str, models: Models, above: tuple[str, ...] = ()) -> bool:
-    """Return whether a model is decoupled; for an ensemble, its composing models decide."""
+    """Return whether a model is decoupled. For an ensemble, its composing models decide."""
     model = models.get(name)
     if not isinstance(model, Model) or name in above:
         return False

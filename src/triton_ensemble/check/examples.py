@@ -39,7 +39,10 @@ def _tensor(side: str, name: str) -> str:
 
 
 def step_text(model: str, inputs: str, outputs: str) -> str:
-    """Return the lines of a step; its maps are written `MODEL'S=ENSEMBLE'S`, with spaces between."""
+    """Return the lines of a step.
+
+    Its maps are written `MODEL'S=ENSEMBLE'S`, with spaces between.
+    """
     maps = (("input", inputs), ("output", outputs))
     lines = [f'    model_name: "{model}"', "    model_version: -1"]
     for side, pairs in maps:
@@ -49,7 +52,7 @@ def step_text(model: str, inputs: str, outputs: str) -> str:
 
 
 def ensemble_text(*steps: str, inputs: str = "X", outputs: str = "Y") -> str:
-    """Return the config of an ensemble; its inputs and outputs are names with spaces between."""
+    """Return the config of an ensemble, whose inputs and outputs are names with spaces between."""
     tensors = [_tensor("input", name) for name in inputs.split()]
     tensors += [_tensor("output", name) for name in outputs.split()]
     lines = ["".join(tensors), "ensemble_scheduling {\n", *steps, "}\n"]
@@ -76,14 +79,14 @@ def dedent_files(example: Example) -> Files:
 
 
 def find_config_path(name: str) -> str:
-    """Return the path of an example's file; the name of a model means its config."""
+    """Return the path of an example's file. The name of a model means its config."""
     return name if "/" in name or "." in name else f"{name}/config.pbtxt"
 
 
 def write(example: Example, folder: Path) -> Path:
     """Write an example into a new folder, and return the model repository.
 
-    Each model has a version 1 and, where its backend is Python, a model.py.
+    Each model has a version 1 and, if its backend is Python, a model.py.
     """
     files = dedent_files(example)
     repository = folder / "model_repository"

@@ -10,7 +10,7 @@ from pathlib import Path
 class Finding:
     """The file and the line (from 1 on), the id of the rule, what is wrong, what to write instead.
 
-    `instead` is empty where what is wrong says that already.
+    `instead` is empty if what is wrong says that already.
     `severity` is `error` for what Triton refuses or never answers, and `warning` for what it serves
     otherwise than it is written, or not for every request. `missing`: a file may come later, as the
     problem says.

@@ -10,7 +10,10 @@ from triton_ensemble.terminal import escape_line
 
 
 def format_text(findings: Iterable[Finding]) -> str:
-    """Return a line for each finding: `file:line: severity: rule: what; what to do`."""
+    """Return a line for each finding.
+
+    The line is `file:line: severity: rule: what; what to do`.
+    """
     return "\n".join(
         escape_line(f"{f.shown_file}:{f.line}: {f.severity}: {f.rule}: {f.words}") for f in findings
     )

@@ -57,13 +57,13 @@ class PythonFile:
 
     @property
     def newer(self) -> Version | None:
-        """The Python that has the syntax at which the check's own stops; None if the code is wrong for all."""
+        """The Python that has the syntax at which the check's own stops, or None if the code is wrong for all."""
         said = f"{getattr(self.error, 'msg', '')}\n{getattr(self.error, 'text', '')}"
         known = {python for python, text in NEWER.items() if re.search(text, said, re.M)}
         return min((python for python in known if python > sys.version_info[:2]), default=None)
 
     def find_newer_syntax(self, python: Version) -> int:
-        """Return the line of syntax that an older Python lacks, as far as the check's own knows; 0 without one."""
+        """Return the line of syntax that an older Python lacks, as far as the check's own knows, or 0 without one."""
         try:
             ast.parse(read_bytes(self.path, CODE_BYTES), feature_version=python)
         except SyntaxError as error:
@@ -71,7 +71,7 @@ class PythonFile:
         return 0
 
     def problem(self, node: ast.AST | None, what: str, instead: str) -> Problem:
-        """Return a problem at a node; without one, at the first line."""
+        """Return a problem at a node, or at the first line without a node."""
         return Problem(self.path, getattr(node, "lineno", 1), what, instead)
 
     @cached_property
@@ -127,9 +127,9 @@ class PythonFile:
         return False
 
     def find_undefined_names(self) -> Iterator[ast.Name]:
-        """Iterate over names that no statement binds, where Python surely reads them: NameError.
+        """Iterate over names that no statement binds, but Python surely reads, which raises NameError.
 
-        That is in the bases and decorators of a class, and in `initialize` and `execute` outside of conditions.
+        It reads them in the bases and decorators of a class, and in `initialize` and `execute` outside of conditions.
         """
         used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
         classes = {node.name for node in self.module_level if isinstance(node, ast.ClassDef)}

@@ -31,7 +31,7 @@ class Repository:
 
     @classmethod
     def read(cls, folder: Path, release: str = "", stage: str = "") -> Repository:
-        """Read a repository, as it is in a stage; OSError for a folder that can't be read."""
+        """Read a repository, as it is in a stage. Raise OSError for a folder that can't be read."""
         answers = answers_of(folder)
         release = release or str(answers.get("triton_release", ""))
         return cls(folder, read_models(folder, stage), answers, release, stage=stage)
@@ -76,7 +76,7 @@ class Repository:
 
     @property
     def gpu_count(self) -> int | None:
-        """The GPUs of the server; None where they are not known."""
+        """The number of the server's GPUs, or None if it is not known."""
         there: Answers = (self.answers.get("stages") or {}).get(self.stage, {})
         count: int | None = {**self.answers, **there}.get("gpu_count")
         return count
@@ -107,7 +107,7 @@ def iter_folders(repository: Repository) -> Iterator[Path]:
 
 
 def unread_models(repository: Repository) -> Iterator[UnreadModel]:
-    """Iterate over the folders whose configs can't be read, or that have none."""
+    """Iterate over the folders whose configs can't be read, or are missing."""
     return (each for each in repository.folders.values() if isinstance(each, UnreadModel))
 
 
@@ -137,7 +137,7 @@ def itself(repository: Repository) -> list[Repository]:
 
 
 def projects(repository: Repository) -> list[Repository]:
-    """Return the repository itself where it is a generated project's."""
+    """Return a list of the repository itself if it is a generated project's, or an empty list."""
     return [repository] if repository.answers else []
 
 

@@ -26,7 +26,7 @@ class Rule:
 
     `find` yields the problems of one subject, and `of` the subjects in a repository. `triton` is
     what Triton says or does there, in Markdown. In the example `fails` the rule finds something and
-    no other rule does; in `passes` none does.
+    no other rule does. In `passes` none does.
     """
 
     id: str

@@ -27,7 +27,7 @@ class StepCall:
 
     @property
     def method(self) -> Function | None:
-        """The method that is called; None if the text may not show the right one."""
+        """The method that is called, or None if the text may not show the right one."""
         found = self.file.only_class(CLASS)
         return self.file.only_method(found, METHOD) if found else None
 
@@ -38,7 +38,10 @@ class StepCall:
         return ", ".join([*self.positional, *([] if alone else ["/"]), *self.arguments])
 
     def suits(self, signature: Signature) -> bool:
-        """Return whether a signature accepts the call; the adapter asks the same when it loads the step."""
+        """Return whether a signature accepts the call.
+
+        The adapter asks the same when it loads the step.
+        """
         try:
             signature.bind(*self.positional, **self.arguments)
         except TypeError:
@@ -58,7 +61,7 @@ def step_calls(model: Model, root: Path) -> Iterator[StepCall]:
 
 
 def signature_of(function: Function) -> Signature:
-    """Return the signature of a definition; each default is None."""
+    """Return the signature of a definition. Each default is None."""
     given = function.args
     positional = [*given.posonlyargs, *given.args]
     required = len(positional) - len(given.defaults)
@@ -82,7 +85,7 @@ def _parameter(name: str, kind: Any, has_default: bool) -> Parameter:
 
 
 def _iter_steps(manifest: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Iterate over module and arguments of the steps that a step.json names; of another file, over nothing."""
+    """Iterate over module and arguments of the steps that a step.json names, or over nothing for other files."""
     try:
         content = read_json(manifest)
         steps = [step for step in content.get("steps", [content]) if "module" in step]

@@ -33,7 +33,10 @@ CORRECT = "correct it in the team's template"
 def add_team_findings(
     repository: Repository, findings: list[Finding], ids: list[str]
 ) -> list[Finding]:
-    """Return findings and the findings of the team's rules; `ids`: the rules that the team may know."""
+    """Return findings and the findings of the team's rules.
+
+    `ids` are the rules that the team may know.
+    """
     if not (FOLDER.is_dir() and repository.is_own and _is_set_up(repository)):
         return findings
     modules = sorted(FOLDER.glob("rules/*.py"))
@@ -45,7 +48,7 @@ def add_team_findings(
 
 
 def is_set_up(root: Path) -> bool:
-    """Return whether the toolkit that runs is the one that `make setup` of the project in `root` has installed.
+    """Return whether `make setup` of the project in `root` has installed the toolkit that runs.
 
     A stranger can write all files of a project, so only the environment says that its owner set it up. If a stranger
     wrote that too, the program that runs is already the stranger's.
@@ -69,7 +72,7 @@ def _rule(module: Path) -> str:
 
 
 def _findings(module: Path, repository: Repository) -> Iterator[Finding]:
-    """Iterate over what one rule finds; a rule that fails is a finding too."""
+    """Iterate over what one rule finds. A rule that fails is a finding too."""
     try:
         find = runpy.run_path(str(module)).get("find")
         if not find:

@@ -14,7 +14,7 @@ from triton_ensemble.config import Model, enum_name
 
 @dataclass(eq=False)
 class Tensor:
-    """A tensor as one model declares it; of an ensemble's tensor, the first model that names it."""
+    """A tensor as one model declares it: for an ensemble's tensor, the first model that names it."""
 
     owner: str
     type: str
@@ -103,7 +103,7 @@ class Wiring:
 
     @cached_property
     def decoupled_merge(self) -> str:
-        """Where tensors of different decoupled models meet: a step, or the outputs; empty: nowhere."""
+        """The step or outputs where tensors of different decoupled models meet, or empty if none do."""
         queue = deque(self.tensors[each.name] for each in self.model.config.input)
         for tensor in queue:
             tensor.visited = True

@@ -27,8 +27,8 @@ MOST = 10  # of them
 def check_pipeline(path: Path, *, is_own: bool = False) -> list[Finding]:
     """Return what is wrong in a pipeline.yml, by line: what is refused of its answers, else what Triton would.
 
-    The file need be neither committed nor applied. Raises OSError where it can't be read, and
-    RulesError without what renders the template's rules. If it `is_own`, rules of its team may run.
+    The file need be neither committed nor applied. Raise OSError if it can't be read, or RulesError if
+    what renders the template's rules is missing. If it `is_own`, rules of its team may run.
     """
     if refused := check_answers(path):
         return refused
@@ -58,7 +58,7 @@ def _finding(path: Path, lines: PipelineLines, problem: Mistake, rules: Rules) -
 
 
 def read_saved_answers(path: Path, rules: Rules) -> Answers:
-    """Return the answers that an update keeps where a pipeline.yml does not have them."""
+    """Return the answers that an update keeps if a pipeline.yml does not have them."""
     kept = set(rules.questions.names) - LEFT_OUT.keys()
     return {name: value for name, value in answers_of(path).items() if name in kept}
 

@@ -46,7 +46,7 @@ def find_in_configs(
 ) -> Iterator[tuple[Finding, Where | None]]:
     """Iterate over the findings in the configs of answers, with the places that they come from.
 
-    A finding in a file of the `project` has no place. If it `is_own`, rules of its team may run.
+    A finding in a file of the `project` comes without a place. If it `is_own`, rules of its team may run.
     """
     rendered = render_configs(rules, answered).items()
     configs = {name: split_lists(config) for name, config in rendered}

@@ -54,14 +54,17 @@ SCALARS = _Scalars("")
 
 
 def _name(node: Node) -> str:
-    """Return the name of an item; empty without one."""
+    """Return the name of an item, or an empty string without one."""
     inside = {name: value for name, _, value in _entries(node)}
     known_by = [node, *(inside[name] for name in NAMES if name in inside)]
     return next((_read_scalar(each) for each in known_by if isinstance(each, yaml.ScalarNode)), "")
 
 
 def _part(node: Node, part: str | int) -> Entry | None:
-    """Return an entry by its number or key, else by what it is known by; tensors may be listed on no side."""
+    """Return an entry by its number or key, or else by what it is known by.
+
+    Tensors may be listed on no side, under `tensors`.
+    """
     entries = [*_entries(node)]
     if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
         return next(iter(entries[part : part + 1]), None)

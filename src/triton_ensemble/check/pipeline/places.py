@@ -120,7 +120,7 @@ def _find_in(level: Level, text: str, line: int, answered: Answers) -> Where:
 
 
 def _fields_around(line: int, field: Field) -> Iterator[tuple[Field, int]]:
-    """Iterate over the fields around a line, from the outermost on, with their numbers among those of their name."""
+    """Iterate over the fields around a line, from the outermost on, each with its number among those named alike."""
     while before := [each for each in field.inside if each.line <= line]:
         field = before[-1]
         yield field, sum(each.name == field.name for each in before) - 1

@@ -154,7 +154,7 @@ def model_file(model: Model) -> Iterator[Problem]:
 
 
 def find_wanted_file(model: Model) -> str:
-    """Return the name of the file in a version's folder; empty where it is not known."""
+    """Return the name of the file in a version's folder, or an empty string if it is not known."""
     known = catalog.backends().get(model.backend)
     default = known.file if known and not known.file_varies else ""
     if model.config.runtime.endswith(".py"):

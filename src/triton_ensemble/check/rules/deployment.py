@@ -206,7 +206,7 @@ def _kustomization(path: Path) -> tuple[dict[str, int], set[str]]:
 
 
 def _find_triton_service(path: Path) -> dict[str, Any] | None:
-    """Return the service of a compose file; None where there is none."""
+    """Return the service `triton` of a compose file, or None if there is none."""
     try:
         service = load_yaml(read_bytes(path))["services"]["triton"]
     except (OSError, *NO_YAML, KeyError, TypeError):
@@ -215,7 +215,7 @@ def _find_triton_service(path: Path) -> dict[str, Any] | None:
 
 
 def find_line(path: Path, pattern: str) -> int:
-    """Return the first line of a file that has the pattern, from 1 on; 0: none."""
+    """Return the number of the first line that has the pattern, from 1 on, or 0 without one."""
     try:
         lines = read_text(path).splitlines()
     except OSError:

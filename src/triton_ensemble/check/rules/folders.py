@@ -135,7 +135,10 @@ def folder_of_no_step(repository: Repository) -> Iterator[Problem]:
 
 
 def _find_orphans(repository: Repository) -> Iterator[Model | UnreadModel]:
-    """Iterate over the folders of no step; none while an error may be why they look so."""
+    """Iterate over the folders of no step.
+
+    Yield none while an error may be why they look so.
+    """
     used = _list_used(repository)
     faulty = {each.file for each in repository.findings if each.severity == "error"}
     checked = {repository.root / "pipeline.yml", *(each.path for each in used.values())}

@@ -146,7 +146,7 @@ def model_script(repository: Repository) -> Iterator[Problem]:
 
 
 def _find_calls_with_path(script: Path) -> list[ast.Call]:
-    """Return the calls that build(path) gives its path to; none if it does something else with the path."""
+    """Return the calls that build(path) gives its path to, or none if it does something else with it."""
     match [node for node in compile_file(script).tree.body if getattr(node, "name", "") == "build"]:
         case [ast.FunctionDef(args=ast.arguments(args=[ast.arg(arg=path)])) as build]:
             nodes = [*ast.walk(build)]

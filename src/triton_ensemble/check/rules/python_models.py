@@ -214,7 +214,10 @@ def python_arguments(file: PythonFile) -> Iterator[Problem]:
 
 
 def _takes(function: Function, count: int) -> bool:
-    """Whether it takes so many by position, and no more; of a decorated function nothing is known."""
+    """Return whether a function takes so many arguments by position, and no more.
+
+    Nothing is known of a decorated function, so it counts as one that does.
+    """
     given = function.args
     named = len(given.posonlyargs) + len(given.args)
     enough = given.vararg is not None or count <= named

@@ -41,7 +41,7 @@ def sample_files(repository: Repository) -> Iterator[Sample]:
 
 
 def _inputs(path: Path) -> Iterator[frozenset[str]]:
-    """Yield the names of a request's inputs; nothing for a stub, or for a file that is not a request."""
+    """Yield the names of a request's inputs, or nothing for a stub or a file that is not a request."""
     try:
         sample = read_json(path)
         if STUB not in sample and isinstance(sample["inputs"], dict):

@@ -1,4 +1,7 @@
-"""How the steps of a pipeline hang together. A rule takes the `graph`; the place of what it yields begins there."""
+"""How the steps of a pipeline hang together.
+
+A rule takes the `graph`, and the place of what it yields begins there.
+"""
 
 from __future__ import annotations
 
