@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do an action; return 1 if a program that it calls fails."""
+    """Do an action, and return 1 if a program that it calls fails."""
     try:
         return ACTIONS[arguments.action](arguments)
     except subprocess.CalledProcessError:
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def call(*words: str, **variables: str) -> None:
-    """Run a program; raise CalledProcessError if it fails."""
+    """Run a program, or raise CalledProcessError if it fails."""
     subprocess.run(words, check=True, env=os.environ | variables)
 
 
@@ -99,7 +99,7 @@ def build(arguments: argparse.Namespace) -> int:
 
 
 def build_image(settings: Settings, image: Image, repository: str, built: dict[str, str]) -> str:
-    """Build an image and push it without a tag; return its name and digest."""
+    """Build an image, push it without a tag, and return its name and digest."""
     with tempfile.TemporaryDirectory() as folder:
         metadata = Path(folder, "image.json")
         chosen = replace(
@@ -215,7 +215,10 @@ def is_hosted() -> bool:
 
 
 def make_room() -> None:
-    """Remove unused tools of GitHub's machines; refuse a disk that has too little room for Triton's image."""
+    """Remove unused tools of GitHub's machines.
+
+    Raise ProjectError if the disk has too little room for Triton's image.
+    """
     if is_hosted():
         call("sudo", "rm", "-rf", *UNUSED)
     free_gb = shutil.disk_usage(".").free >> 30

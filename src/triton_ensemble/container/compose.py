@@ -43,11 +43,11 @@ class ContainerError(ProjectError):
 
 
 class EndedError(ContainerError):
-    """The container has ended; Docker may start it again and again."""
+    """The container has ended. Docker may start it again and again."""
 
 
 def output(*command: str) -> str:
-    """Return what a command prints; ContainerError with its errors if it fails."""
+    """Return what a command prints, or raise ContainerError with its errors if it fails."""
     try:
         run = subprocess.run(command, capture_output=True, text=True)
     except FileNotFoundError:
@@ -77,7 +77,7 @@ def _describe_taken() -> str:
 
 
 def read_ports(settings: Settings) -> dict[str, int]:
-    """Return the ports that compose publishes; ProjectError if a variable names none."""
+    """Return the ports that compose publishes, or raise ProjectError if a variable is not a port."""
     tritons = settings.publishes_triton or not settings.has_gateway
     usual = (PORTS if tritons else {}) | list_beside(settings)
     return {api: read_port(f"{api.upper()}_PORT", int(usual[api])) for api in usual}
@@ -101,7 +101,10 @@ class Container:
         return dict(json.loads(output(*read_docker(), "inspect", self.id))[0])
 
     def state(self) -> tuple[str, str]:
-        """Return Docker's words for it: running, restarting, exited ...; and starting, healthy, unhealthy."""
+        """Return Docker's words for its status and its health.
+
+        The status is running, restarting, exited ..., and the health is starting, healthy or unhealthy.
+        """
         state = self.inspect()["State"]
         return state["Status"], state.get("Health", {}).get("Status", "")
 
@@ -112,14 +115,14 @@ class Container:
         return run.stdout
 
     def address(self, api: str) -> str:
-        """Return host and port of http, grpc or metrics; a restart may change the port."""
+        """Return host and port of http, grpc or metrics. A restart may change the port."""
         return output(*read_docker(), "port", self.id, PORTS[api]).split()[0]
 
     def wait(self, *, timeout: float = TIMEOUT_S, starting: bool = False) -> None:
         """Wait until a service is healthy, or runs if it does not have a health check.
 
-        ContainerError if this takes longer than `timeout` seconds. EndedError if the service ends; while it is `starting`
-        again, only if it is not restarted.
+        Raise ContainerError if this takes longer than `timeout` seconds. Raise EndedError if the service ends or,
+        while it is `starting` again, only if it is not restarted.
         """
         start, shown = time.monotonic(), ""
         ended = ("exited", "dead") if starting else ("exited", "dead", "restarting")
@@ -134,7 +137,7 @@ class Container:
             time.sleep(0.5)
 
     def _has_given_up(self, health: str) -> bool:
-        """Return whether it will not get healthy; Triton may, which its health check has started anew."""
+        """Return whether it will not get healthy. Triton may, because its health check has started it anew."""
         return health == "unhealthy" and self.service != "triton"
 
     def health_check(self) -> str:
@@ -175,9 +178,10 @@ def others(triton: Container) -> list[Container]:
 
 
 def start_services(compose: Sequence[str], *services: str) -> Container:
-    """Start the compose project, or some of its services; ContainerError unless all of them run.
+    """Start the compose project, or some of its services.
 
-    Services that end are stopped, because Docker would restart them again and again.
+    Raise ContainerError unless all of them run. Services that end are stopped, because Docker would restart them
+    again and again.
     """
     output(*compose, "up", "--detach", *services)
     triton = find(compose)

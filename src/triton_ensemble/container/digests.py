@@ -32,7 +32,7 @@ KINDS = (
 
 
 def address(image: str) -> str:
-    """Return the URL of an image's manifest; `prom/prometheus:v3` is an image of Docker Hub."""
+    """Return the URL of an image's manifest. `prom/prometheus:v3` is an image of Docker Hub."""
     name, _, tag = image.rpartition(":")
     host, _, path = name.partition("/")
     if not path or not re.search(r"[.:]|^localhost$", host):
@@ -42,7 +42,10 @@ def address(image: str) -> str:
 
 
 def digest(image: str) -> str:
-    """Return the digest of an image `NAME:TAG`; OSError or ValueError if its registry does not say."""
+    """Return the digest of an image `NAME:TAG`.
+
+    Raise OSError or ValueError if its registry does not say.
+    """
     url, accept = address(image), {"Accept": ", ".join(KINDS)}
     try:
         manifest = _read(url, accept)
@@ -56,7 +59,7 @@ def digest(image: str) -> str:
 
 
 def _fetch_token(challenge: str) -> str:
-    """Return a token for anybody, from where a registry's answer says."""
+    """Return a token for anybody, from the address that a registry's answer names."""
     fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
     answer = json.loads(_read(f"{fields.pop('realm')}?{urlencode(fields)}", {}))
     return str(answer.get("token") or answer["access_token"])
@@ -68,13 +71,13 @@ def _read(url: str, headers: dict[str, str]) -> bytes:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Pin the images of this project; return 1 after a line for each registry that does not answer."""
+    """Pin the images of this project, and return 1 after a line for each registry that does not answer."""
     project = Project.load(Path.cwd())
     return pin(project.root / LOCK, [*project.images.values()])
 
 
 def pin(file: Path, images: Sequence[str]) -> int:
-    """Write the file, print which registries do not answer; return the exit status."""
+    """Write the file, print which registries do not answer, and return the exit status."""
     before = file.read_text().split() if file.exists() else []
     pinned, status = [], 0
     for image in dict.fromkeys(images):

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Stop them, if an engine answers; return the exit status of compose."""
+    """Stop the containers, if an engine answers, and return the exit status of compose."""
     settings = Settings.read(Project.load(Path.cwd()))
     os.environ.update(settings.variables | {"COMPOSE_PROFILES": "monitoring"})
     # Without an engine, the older docker-compose would answer with a traceback.

@@ -39,7 +39,7 @@ QUERY = ("nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build in the image, and complete the model repository with the engines; return the exit status."""
+    """Build in the image, complete the model repository with the engines, and return the exit status."""
     from triton_ensemble.container.images import call
     from triton_ensemble.container.settings import Settings
     from triton_ensemble.repository import RepositoryError
@@ -72,7 +72,10 @@ def list_words(settings: Settings) -> list[str]:
 
 
 def main() -> int:
-    """Build what is missing on the GPUs of this container, a line for each engine; return the exit status."""
+    """Build what is missing on the GPUs of this container, and return the exit status.
+
+    Print a line for each engine.
+    """
     try:
         project = Project.load(Path())
         for line in build(project, gpus(), os.environ.get(RELEASE, "")):
@@ -84,11 +87,11 @@ def main() -> int:
 
 
 class EngineError(RuntimeError):
-    """Raised where no engine can be built: what is missing, what to do."""
+    """An error that says why no engine can be built: what is missing, what to do."""
 
 
 def gpus() -> list[Gpu]:
-    """Return the GPUs that nvidia-smi names, in its order; none where it is missing."""
+    """Return the GPUs that nvidia-smi names, in its order, or none if it is missing."""
     try:
         listed = subprocess.run(QUERY, capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -98,7 +101,7 @@ def gpus() -> list[Gpu]:
 
 
 def build(project: Project, found: list[Gpu], release: str) -> Iterator[str]:
-    """Build each engine that is missing; yield what became of it. EngineError where that can't be."""
+    """Build each engine that is missing, and yield what became of it. Raise EngineError if that can't be."""
     if not found:
         raise EngineError(
             "engines: found no GPU; run it where `nvidia-smi` shows the GPU to serve on"
@@ -144,7 +147,10 @@ def _is_current(plan: Path, onnx: str, flags: list[str]) -> bool:
 
 
 def _run(trtexec: str, onnx: Path, plan: Path, cache: Path, device: int, flags: list[str]) -> None:
-    """Write an engine, and a log beside it; EngineError where trtexec fails, which leaves the former one."""
+    """Write an engine, and a log beside it.
+
+    Raise EngineError if trtexec fails, which leaves the former engine.
+    """
     unfinished, log = plan.with_suffix(".unfinished"), plan.with_suffix(".log")
     command = [trtexec, f"--onnx={onnx}", f"--saveEngine={unfinished}"]
     command += [f"--timingCacheFile={cache}", f"--device={device}", "--skipInference", *flags]

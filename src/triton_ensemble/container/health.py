@@ -34,7 +34,7 @@ AGAIN_S = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check the health of a server, print one line; return the exit status."""
+    """Check the health of a server, print one line, and return the exit status."""
     options = _parser().parse_args(arguments)
     healthy, line = _check_and_record(options) if options.restart_after > 0 else check(options)
     print(line)
@@ -90,7 +90,10 @@ def _address(options: argparse.Namespace, message: Message) -> Request:
 
 
 def _find_problem(project: Project, requests: Sequence[Request], timeout_s: float) -> str | None:
-    """Return why one of the requests is not answered, None if all are; TimeoutError if not in time."""
+    """Return why one of the requests is not answered, or None if all are.
+
+    Raise TimeoutError if they are not answered in time.
+    """
     end = time.monotonic() + timeout_s
     problems = (problem(project, each, max(end - time.monotonic(), 1e-3)) for each in requests)
     return next(filter(None, problems), None)

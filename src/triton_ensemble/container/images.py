@@ -31,7 +31,7 @@ READABLE = stat.S_IRGRP | stat.S_IROTH
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build the image of a command; return its exit status."""
+    """Build the image of a command, and return its exit status."""
     project, extra = Project.load(Path.cwd()), arguments.command.removesuffix("-image")
     project.check_extra(extra)
     settings = Settings.read(project)
@@ -43,13 +43,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def build_with_models(settings: Settings) -> int:
-    """Build Triton's image from files that its user can read, and say what is left to do; return an exit status."""
+    """Build Triton's image from files that its user can read, and return an exit status.
+
+    Say what is left to do.
+    """
     make_readable(settings.root)
     return build(settings, "IMAGE") or _advise()
 
 
 def _advise() -> int:
-    """Print what deploy/ gives too little of, and which files are stubs; return 1 if those are errors."""
+    """Print what deploy/ gives too little of, and which files are stubs. Return 1 if those are errors."""
     from triton_ensemble.push import sizes
 
     sizes.run(argparse.Namespace(short=True))
@@ -68,7 +71,7 @@ def make_readable(root: Path) -> None:
 
 
 def build(settings: Settings, variable: str) -> int:
-    """Build an image, or pull one with a digest; return Docker's exit status."""
+    """Build an image, or pull one with a digest, and return Docker's exit status."""
     return call(list_words(settings, variable), DOCKER_BUILDKIT="1")
 
 
@@ -91,7 +94,10 @@ def list_words(settings: Settings, variable: str) -> list[str]:
 
 
 def call(words: Sequence[str], *, is_shown: bool = True, **variables: str) -> int:
-    """Run a program of Docker's before the user's eyes, or show its errors alone; return its exit status."""
+    """Run a program of Docker's, and return its exit status.
+
+    The user sees its output or, unless it `is_shown`, its errors alone.
+    """
     shown = None if is_shown else subprocess.DEVNULL
     try:
         return subprocess.run(words, env=os.environ | variables, stdout=shown).returncode

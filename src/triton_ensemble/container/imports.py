@@ -34,7 +34,7 @@ def problems(repository: Path) -> list[str]:
 
 
 def modules(model: Path) -> list[str]:
-    """Return the modules that a model.py imports for its steps; for the owner's own model.py, the file itself."""
+    """Return the modules that a model.py imports for its steps, or the file itself if it is the owner's own."""
     manifest = model.with_name("step.json")
     if not manifest.exists():
         return ["model"]
@@ -44,7 +44,7 @@ def modules(model: Path) -> list[str]:
 
 
 def main(repository: str) -> int:
-    """Check a repository, print the problems; return the exit status."""
+    """Check a repository, print the problems, and return the exit status."""
     lines = problems(Path(repository))
     for line in lines:
         print(line)

@@ -1,4 +1,4 @@
-"""One inference over HTTP, and whether its answer is one; what Triton's metrics count of others' answers."""
+"""One inference over HTTP, whether its answer is one, and what Triton's metrics count of answers to others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ METRICS_TIMEOUT_S = 2
 
 
 def problem(project: Project, request: Request, timeout_s: float) -> str | None:
-    """Return why the ensemble does not answer, in one line; None if it does. TimeoutError if not in time."""
+    """Return why the ensemble does not answer, in one line, or None if it does.
+
+    Raise TimeoutError if it does not answer in time.
+    """
     try:
         with DIRECT.open(request, timeout=timeout_s) as response:
             answered = _read_first_event(response) if project.decoupled else _read_names(response)
@@ -53,9 +56,9 @@ def _read_names(response: Any) -> set[str]:
 
 
 def _read_first_event(response: Any) -> set[str] | None:
-    """Return the outputs of a stream's first answer, for it may go on for long; None of an empty one.
+    """Return the outputs of a stream's first answer, or None for an empty stream.
 
-    ValueError where that answer is an error.
+    The stream may go on for long, so only its first answer is read. Raise ValueError if that answer is an error.
     """
     for line in response:
         if line.startswith(b"data: "):
@@ -67,7 +70,7 @@ def _read_first_event(response: Any) -> set[str] | None:
 
 
 def fetch_answer_count(project: Project, metrics_url: str) -> float:
-    """Return how many requests the ensemble has answered; 0 without metrics that can be read."""
+    """Return how many requests the ensemble has answered, or 0 without metrics that can be read."""
     if not metrics_url:
         return 0
     try:
@@ -85,7 +88,7 @@ def count_answers(project: Project, metrics: str) -> float:
 
 
 def read_count(file: Path) -> float:
-    """Return the count that the last check kept in a file; infinity if there was none."""
+    """Return the count that the last check kept in a file, or infinity if it kept none."""
     try:
         return float(file.read_text())
     except (OSError, ValueError):  # the first check; a full disk

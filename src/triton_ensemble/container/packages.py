@@ -20,7 +20,7 @@ CONFIG, CA_BUNDLE = Path("/run/secrets/pip.conf"), Path("/run/secrets/ca.pem")
 
 
 def pip(*arguments: str) -> str:
-    """Return what pip prints; exit with its status if it fails, for it has said why."""
+    """Return what pip prints, or exit with its status if it fails, because it has said why."""
     secrets = {"PIP_CONFIG_FILE": CONFIG, "PIP_CERT": CA_BUNDLE}
     given = {name: str(path) for name, path in secrets.items() if path.exists()}
     always = {"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore"}
@@ -42,7 +42,7 @@ def normalize_name(name: str) -> str:
 
 
 def entries_of(lock: str) -> dict[str, list[str]]:
-    """Return the lock's entries by package; a package that differs by Python version has several."""
+    """Return the lock's entries by package. A package that differs by Python version has several."""
     entries: dict[str, list[str]] = {}
     for entry in lock.replace("\\\n", " ").splitlines():
         if match := re.match(r"([A-Za-z0-9._-]+)(?:\[.*?\])?(?:==| @ )", entry):
@@ -51,7 +51,10 @@ def entries_of(lock: str) -> dict[str, list[str]]:
 
 
 def main(lock: str, requirements: Sequence[str]) -> None:
-    """Install what the requirements need on this Python, at the lock's versions and hashes; without any, all of it."""
+    """Install what the requirements need on this Python, at the lock's versions and hashes.
+
+    Without any requirements, install all of the lock.
+    """
     if not requirements:
         pip("install", "--no-deps", "--require-hashes", "--requirement", lock)
         return

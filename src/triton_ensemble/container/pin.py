@@ -40,9 +40,9 @@ NEEDED = {
 
 
 def pin(path: Path, name: str, by_suffix: Mapping[str, str]) -> list[str]:
-    """Write images into a kustomization.yaml; return what each of its entries is now.
+    """Write images into a kustomization.yaml, and return what each of its entries is now.
 
-    Raises ValueError if it lacks an entry, or can't be changed in place.
+    Raise ValueError if it lacks an entry, or can't be changed in place.
     """
     text = path.read_bytes().decode()
     content = _load(text)
@@ -118,7 +118,7 @@ def _iter_edits(
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Pin the images that CI builds; return the exit status."""
+    """Pin the images that CI builds, and return the exit status."""
     images = {suffix: os.environ.get(name, "") for suffix, name in VARIABLES.items()}
     return pin_all(Project.load(Path.cwd()).cluster_name, images)
 
@@ -132,7 +132,7 @@ def list_clusters() -> list[str]:
 
 
 def pin_all(name: str, images: Mapping[str, str]) -> int:
-    """Pin the images that have a digest, print where; return the exit status."""
+    """Pin the images that have a digest, print where, and return the exit status."""
     by_suffix = {suffix: image for suffix, image in images.items() if "@" in image}
     if not by_suffix:
         print("pin: no image has a digest; write IMAGE=NAME@sha256:...", file=sys.stderr)

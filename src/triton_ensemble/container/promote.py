@@ -24,9 +24,10 @@ FILE = "kustomization.yaml"
 
 
 def promote(to: str, source: str = "") -> Iterator[str]:
-    """Write the images of a stage; yield a line for each.
+    """Write the images of a stage, and yield a line for each.
 
-    ValueError if the images lack digests or deploy/ lacks the folder of the stage, ProjectError for an unknown stage.
+    Raise ValueError if the images lack digests or deploy/ lacks the folder of the stage, or ProjectError for
+    an unknown stage.
     """
     if not to:
         raise ValueError("promote: TO names no stage; write TO=NAME, of one in `stages`")
@@ -69,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Promote, and print what the stage has now; return the exit status."""
+    """Promote, print what the stage has now, and return the exit status."""
     try:
         for line in promote(arguments.to, arguments.source):
             print(line)

@@ -43,7 +43,10 @@ class Message(NamedTuple):
 
 
 def messages(project: Project) -> list[Message]:
-    """Return the requests to send, of a sequence one for each row; ValueError names a sample file that can't be sent."""
+    """Return the requests to send, one for each row of a sequence.
+
+    Raise ValueError, which names the file, for a sample file that can't be sent.
+    """
     encode = _stream_message if project.decoupled else _infer_message
     file = project.probe_file()
     try:
@@ -63,7 +66,7 @@ def _list_inputs(file: Path) -> dict[str, Any]:
 
 
 def _split_rows(project: Project, inputs: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the inputs of each request: of each row where they are one sequence."""
+    """Return the inputs of each request, which has one row if the rows are one sequence."""
     values = [value for value in inputs.values() if isinstance(value, list)]
     if project.decoupled or not (project.sequential and project.batched and values):
         return [inputs]
@@ -75,7 +78,10 @@ def _split_rows(project: Project, inputs: dict[str, Any]) -> list[dict[str, Any]
 
 
 def _iter_positions(project: Project, count: int) -> Iterator[dict[str, Any]]:
-    """Iterate over the parameters of so many requests that are one sequence; over none where there are no sequences."""
+    """Iterate over the parameters of so many requests that are one sequence.
+
+    They are empty if there are no sequences.
+    """
     sequence = random.randrange(1, 2**63)
     for i in range(count):
         place = {"sequence_start": i == 0, "sequence_end": i == count - 1}
@@ -107,7 +113,7 @@ def _stream_message(project: Project, inputs: dict[str, Any], _: object) -> Mess
 
 
 def _make_zeros(tensor: Input, shape: list[int]) -> Any:
-    """Return zeros of a shape as nested lists; texts are empty."""
+    """Return zeros of a shape as nested lists. Texts are empty."""
     return _fill({"BYTES": "", "BOOL": False}.get(tensor.datatype, 0), shape)
 
 

@@ -37,7 +37,10 @@ PR_SET_PTRACER = 0x59616D61
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Become Triton with these arguments; exit with a line if it can't read a key, or the models in a bucket."""
+    """Become Triton with these arguments.
+
+    Exit with a line if it can't read a key, or the models in a bucket.
+    """
     for text in (
         word.removeprefix(REPOSITORY) for word in arguments if word.startswith(REPOSITORY)
     ):
@@ -60,7 +63,10 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _read_key() -> str:
-    """Return the key of administrators, empty without one; exit with a line if it can't be read."""
+    """Return the key of administrators, or an empty string without one.
+
+    Exit with a line if it can't be read.
+    """
     for file in KEY_FILES:
         try:
             key, *more = map(bytes.decode, read_keys(file) or [b""])
@@ -77,7 +83,7 @@ def _read_key() -> str:
 
 
 def _check_engines(repository: Path) -> Iterator[tuple[bool, str]]:
-    """Yield what is wrong with engines of TensorRT here; nothing where no driver says what is here."""
+    """Yield what is wrong with engines of TensorRT here, or nothing if no driver says what is here."""
     if (PROJECT / FILE).is_file() and (project := Project.load(PROJECT)).engines:
         release = os.environ.get(RELEASE, project.release)
         yield from engines.problems(project, repository, gpus(), release)
@@ -99,7 +105,10 @@ def _start_hiding(process: int) -> None:
 
 
 def hide(process: Path) -> None:
-    """Remove the key from the command line of a process once it has loaded a backend; print why where that fails."""
+    """Remove the key from the command line of a process once it has loaded a backend.
+
+    Print why if that fails.
+    """
     try:
         while BACKENDS not in (process / "maps").read_bytes():
             time.sleep(PAUSE_S)

@@ -46,7 +46,7 @@ class Settings:
 
     @classmethod
     def read(cls, project: Project, given: Mapping[str, str] = os.environ) -> Settings:
-        """Read the variables; ProjectError for models that no image of the project has."""
+        """Read the variables, or raise ProjectError for models that no image of the project has."""
         files = {name: given.get(name, "") for name in KEY_FILES}
         build_secrets = {id: given.get(name, "") for name, id in BUILD_SECRETS.items()}
         options = split_words("DOCKER_OPTIONS", given.get("DOCKER_OPTIONS", ""))
@@ -98,7 +98,7 @@ class Settings:
 
     @property
     def compose(self) -> list[str]:
-        """The program, with the compose project and its files; the owner's file comes last."""
+        """The program, with the compose project and its files, of which the owner's comes last."""
         own = "deploy/compose.override.yaml"
         files = [*self.compose_files, *([own] if (self.root / own).is_file() else [])]
         options = [word for file in files for word in ("--file", file)]

@@ -22,7 +22,7 @@ ALONE = dict.fromkeys(PORTS, "0") | {"TRITON_PORTS": "1", "COMPOSE_PROFILES": ""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build the images and run the tests; return the exit status of what fails first."""
+    """Build the images, run the tests, and return the exit status of what fails first."""
     os.environ.update(ALONE)
     settings = Settings.read(Project.load(Path.cwd()))
     os.environ.update(settings.variables)

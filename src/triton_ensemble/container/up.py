@@ -31,7 +31,10 @@ from triton_ensemble.project import Project
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build and start; ContainerError with a line for each container that does not run."""
+    """Build the images and start the containers, and return the exit status.
+
+    Raise ContainerError with a line for each container that does not run.
+    """
     settings = Settings.read(Project.load(Path.cwd()))
     os.environ.update(settings.variables)
     read_ports(settings)  # before images are built
