@@ -13,7 +13,7 @@ from triton_ensemble.client import Arrays
 
 
 def ask(client: Any, model: str, inputs: Arrays, **options: Any) -> Arrays:
-    """Return a model's answer to one request; InferenceServerException if it fails.
+    """Return a model's answer to one request, or raise InferenceServerException if it fails.
 
     `options` are the options of tritonclient's `infer`.
     """

@@ -96,7 +96,10 @@ class Values:
     def problem(
         self, what: str, have: Answer, want: Answer, again: Callable[[], Sequence[Answer]]
     ) -> str:
-        """Return what differs, and what to do then; "" if nothing does. `again` sends the same request."""
+        """Return what differs, and what to do then, or "" if nothing does.
+
+        `again` sends the same request.
+        """
         lines = self._list_differences(have, want)
         if lines and (random := lines.keys() & self._random(again)):
             names = ", ".join(sorted(random))

@@ -47,7 +47,7 @@ class Sample:
 
 
 def samples(project: Project) -> list[Sample]:
-    """Return the project's samples; where it has none the stub, or a request of zeros that fits."""
+    """Return the project's samples. Without any, return the stub, or a request of zeros that fits."""
     return load(project) or [_stub(project) or zeros(project)]
 
 
@@ -57,13 +57,19 @@ def choose_probe(samples: list[Sample]) -> Sample:
 
 
 def load(project: Project) -> list[Sample]:
-    """Read the samples that are not stubs, sorted by name; ValueError for a file that is not a sample."""
+    """Read the samples that are not stubs, sorted by name.
+
+    Raise ValueError for a file that is not a sample.
+    """
     typed = package(project, "runtime.batches").arrays
     return [read(path, typed) for path in project.sample_files()]
 
 
 def way_out(project: Project, sample: Sample) -> str:
-    """Return what to do where a sample is refused: a made-up one is not worth a look; "" for others."""
+    """Return what to do if a made-up sample is refused, or "" for other samples.
+
+    A made-up sample is not worth a look.
+    """
     return (
         f"; the template made up this sample, so record a request: {project.sample_command()}"
         if sample.made_up
@@ -72,7 +78,10 @@ def way_out(project: Project, sample: Sample) -> str:
 
 
 def _stub(project: Project) -> Sample | None:
-    """Return the stub among the samples; None where there is none, or the pipeline has another interface by now."""
+    """Return the stub among the samples.
+
+    Return None if there is none, or if the pipeline has another interface by now.
+    """
     typed = package(project, "runtime.batches").arrays
     for path in project.sample_stubs():
         with suppress(ValueError):
@@ -81,7 +90,10 @@ def _stub(project: Project) -> Sample | None:
 
 
 def read(path: Path, typed: Callable[[Arrays], Arrays]) -> Sample:
-    """Read a file of one request, whose inputs `typed` gives their types; ValueError where it is none."""
+    """Read a file of one request, whose inputs `typed` gives their types.
+
+    Raise ValueError if the file is not a sample request.
+    """
     try:
         sample = read_json(path)
         if not isinstance(sample, dict) or "inputs" not in sample:
@@ -107,7 +119,7 @@ def _arrays(sample: Mapping[str, Any], side: str, folder: Path) -> Arrays:
 
 
 def array(value: Any, folder: Path) -> NDArray[Any]:
-    """Return a nested list as an array; texts, and files of `folder`, become bytes."""
+    """Return a nested list as an array. Texts, and files of `folder`, become bytes."""
     if isinstance(value, dict) and "zeros" in value:
         if math.prod(np.ravel(value["zeros"]).tolist()) > MODEL_BYTES:
             raise ValueError(f"{json.dumps(value)} is too large")
@@ -136,7 +148,7 @@ def zeros(project: Project, rows: int = 1) -> Sample:
 
 
 def fill_inputs(project: Project, value: int, rows: int = 1) -> Arrays:
-    """Return inputs that have one value everywhere, 0 or 1; a text has as many characters."""
+    """Return inputs that have one value everywhere, 0 or 1. A text has as many characters."""
     batch = (rows,) * project.batched
     return {tensor.name: _fill(tensor, batch, value) for tensor in project.inputs}
 

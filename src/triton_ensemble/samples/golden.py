@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Record the answers to all samples; 1 and one line where a request fails."""
+    """Record the answers to all samples, and return 1 after one line if a request fails."""
     project = Project.load(Path.cwd())
     own = package(project)
     try:
@@ -43,9 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def record(project: Project, url: str) -> str:
-    """Record the answers of the server at `url` to all samples; return what is new, in a line.
+    """Record the answers of the server at `url` to all samples, and return in a line what is new.
 
-    InferenceError of the project's client where a request fails, ValueError for a damaged record.
+    Raise InferenceError of the project's client if a request fails, or ValueError for a damaged record.
     """
     before = load(project)
     with package(project).Client(url) as client:
@@ -57,7 +57,7 @@ def record(project: Project, url: str) -> str:
 
 
 def load(project: Project) -> dict[str, Any]:
-    """Read `tolerances` by output and `answers` by sample; ValueError for a file that has none."""
+    """Read `tolerances` by output and `answers` by sample, or raise ValueError for a file without them."""
     path = project.root / FILE
     if not path.exists():
         return {"tolerances": {}, "answers": {}}
@@ -75,7 +75,10 @@ def tolerances(project: Project) -> Tolerances:
 
 
 def problem(project: Project, sample: Sample, answers: Sequence[Arrays]) -> str:
-    """Return how answers differ from the sample and the record, and what to do then; "" if they don't."""
+    """Return how answers differ from the sample and the record, and what to do then.
+
+    Return "" if they don't differ.
+    """
     own = tolerances(project)
     declared = [sample.outputs] if sample.outputs else []
     lines = [

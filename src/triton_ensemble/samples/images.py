@@ -14,7 +14,7 @@ MAGIC = {
 
 
 def kind(content: bytes) -> str:
-    """Return the format of an image, which is also its media type's; "" for anything else."""
+    """Return the format of an image, which is also its media type's, or "" for anything else."""
     return next((kind for kind, magic in MAGIC.items() if magic.match(content)), "")
 
 

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the answers to all samples; 1 and one line where a request fails."""
+    """Print the answers to all samples, and return 1 after one line if a request fails."""
     project = Project.load(Path.cwd())
     if project.bf16 and not os.environ.get("TRITON_URL"):
         print("The local Triton can't run BF16 tensors; set TRITON_URL to a server that can")
@@ -56,7 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def server(project: Project) -> Iterator[str]:
-    """Yield the URL of a server that runs, or of a local Triton that runs meanwhile; ServerError if it can't."""
+    """Yield the URL of a server that runs, or of a local Triton that runs meanwhile.
+
+    Raise ServerError if the local Triton can't run.
+    """
     protocol = protocols(project)[0]
     url = os.environ.get("TRITON_URL")
     port = usual(protocol)
@@ -96,7 +99,10 @@ def _is_ready(project: Project, url: str) -> bool:
 
 
 def _print_answers(project: Project, sample: Sample, client: Client) -> None:
-    """Print the outputs of a sample, a line for each row, with long rows shortened; write bytes that are not text to files."""
+    """Print the outputs of a sample, a line for each row, with long rows shortened.
+
+    Bytes that are not text are written to files.
+    """
     print(f"{sample.name}:")
     for answer in client.answers(sample.inputs):
         for name, array in answer.items():
@@ -106,7 +112,7 @@ def _print_answers(project: Project, sample: Sample, client: Client) -> None:
 
 
 def _write_row(name: str, row: NDArray[Any]) -> str:
-    """Write the bytes of a row to a file for viewing, if they are not text; return where, in words."""
+    """Write the bytes of a row to a file for viewing, if they are not text, and return in words where."""
     content = row.item() if row.dtype == object and row.size == 1 else b""
     try:
         content.decode()

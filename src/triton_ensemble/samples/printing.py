@@ -32,7 +32,10 @@ def _value(value: Any) -> Any:
 
 
 def table(answer: Arrays, is_batched: bool) -> str:
-    """Return a table with a line for each row and a column for each output; one line without a batch dimension."""
+    """Return a table with a line for each row and a column for each output.
+
+    It has one line without a batch dimension.
+    """
     columns = [[name, *map(cells, split_rows(array, is_batched))] for name, array in answer.items()]
     padded = [[f"{cell:{max(map(len, column))}}" for cell in column] for column in columns]
     return "\n".join("  ".join(line).rstrip() for line in zip(*padded, strict=True))

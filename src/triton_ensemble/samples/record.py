@@ -35,7 +35,7 @@ NAME = re.compile(r"\w[\w.-]*")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the inputs, or a request; the sample's name; whether to record answers."""
+    """Declare the inputs or a request, the sample's name, and whether to record answers."""
     add = parser.add_argument
     add("inputs", nargs="*", metavar="INPUT=VALUE", help="a row of an input: text, @FILE or JSON")
     add("--request", metavar="FILE", help='the JSON body of a request: {"inputs": [{"name": ...}]}')
@@ -44,7 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the sample; return 1 after a line if it is not a request of the pipeline, 2 if none is given."""
+    """Write the sample.
+
+    Return 1 after a line if it is not a request of the pipeline, or 2 if none is given.
+    """
     project = Project.load(Path.cwd())
     own = package(project)
     try:
@@ -102,7 +105,7 @@ def _read_values(project: Project, words: Iterable[str], files: Files) -> dict[s
 
 
 def _input(word: str, tensors: Mapping[str, Any]) -> str:
-    """Return the input that INPUT=VALUE names; names may have a `=` of their own."""
+    """Return the input that INPUT=VALUE names. Names may have a `=` of their own."""
     found = [name for name in tensors if word.startswith(f"{name}=")]
     if not found:
         raise ValueError(f"{word[:80]}: write INPUT=VALUE; inputs are {', '.join(tensors)}")
@@ -129,7 +132,7 @@ def _kind(tensor: Mapping[str, Any]) -> type | None:
 
 
 def _path(project: Project, name: str | None, files: Files) -> Path:
-    """Return the path of the sample; ValueError if the owner has a sample there."""
+    """Return the path of the sample, or raise ValueError if the owner has a sample there."""
     if not name:
         names = [Path(source).stem for source in files.values()][:1]
         free = (f"request-{i}" for i in range(1, 10_000))

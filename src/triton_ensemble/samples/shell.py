@@ -96,7 +96,7 @@ def read_inputs(arguments: argparse.Namespace, tensors: Tensors) -> dict[str, An
 
 
 def read_row(tensor: Tensor, value: str) -> Any:
-    """Return the row that a value of the command line stands for; raise OSError or ValueError."""
+    """Return the row that a value of the command line stands for, or raise OSError or ValueError."""
     path = Path(value.removeprefix("@")) if value.startswith("@") or os.path.isfile(value) else None
     shown = value if path else value[:80]
     if tensor.datatype == "BYTES" and tensor.dims == (1,):
@@ -115,7 +115,7 @@ def read_row(tensor: Tensor, value: str) -> Any:
 
 
 def main(name: str) -> None:
-    """Run the command line of a client by its package's name; exit with one line if the call fails."""
+    """Run the command line of a client by its package's name, and exit with one line if the call fails."""
     own: Any = import_module(name)
     tensors: Tensors = import_module(f"{name}.tensors")
     arguments = make_parser(name, tensors).parse_args()
