@@ -40,11 +40,11 @@ def encode_texts(array: NDArray[np.object_]) -> NDArray[np.object_]:
 
 
 class StepError(RuntimeError):
-    """A step broke its contract; the text names what is wrong and goes to clients."""
+    """A step broke its contract. The text names what is wrong and goes to clients."""
 
 
 class NumpyArrays:
-    """Arrays in the host's memory; those read from Triton are views."""
+    """Arrays in the host's memory. Arrays that are read from Triton are views."""
 
     array_type: type = np.ndarray
     asked = "a NumPy array"
@@ -204,7 +204,7 @@ class Output:
             self._check_elements(np.asarray(value))
 
     def _check_shape(self, shape: tuple[int, ...], want: tuple[int, ...]) -> None:
-        """Raise StepError for a shape that does not fit; a dim of -1 may have any size."""
+        """Raise StepError for a shape that does not fit. A dim of -1 may have any size."""
         if len(shape) != len(want) or any(
             dim not in (-1, have) for dim, have in zip(want, shape, strict=True)
         ):

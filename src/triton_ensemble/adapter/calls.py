@@ -30,7 +30,7 @@ class ModelRequest(Protocol):
 
 
 class NobodyWaitsError(TimeoutError):
-    """The time of a step's request is over, or its client has left; Triton's `code` for that."""
+    """The time of a step's request is over, or its client has left. `code` is Triton's for that."""
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
@@ -38,7 +38,7 @@ class NobodyWaitsError(TimeoutError):
 
 
 class Waiting:
-    """How long the clients of the `requests` that a step answers wait; their timeouts began with `begun`."""
+    """How long the clients of the `requests` that a step answers wait. Their timeouts began with `begun`."""
 
     def __init__(self, requests: Sequence[Request] = (), begun: float = 0.0) -> None:
         timeouts_us = [request.timeout() for request in requests]
@@ -85,7 +85,7 @@ class Call:
     """A model as a function: its arguments are spelt like a step's, and outputs have their names.
 
     A decoupled model returns an iterator over the outputs of its answers. A model of sequences may be given a position
-    first. Its default is that of the request which the step answers.
+    first. Its default is the position of the request which the step answers.
     """
 
     def __init__(self, model: CalledModel, arrays: NumpyArrays, answered: Answered) -> None:
@@ -123,7 +123,10 @@ class Call:
     def _request(
         self, inputs: Arguments, waiting: Waiting, at: SequencePosition | None
     ) -> ModelRequest:
-        """Make the request; TypeError for an argument that the model does not have. None leaves out an optional input."""
+        """Make the request. None leaves out an optional input.
+
+        Raise TypeError for an argument that the model does not have.
+        """
         names = self._model["arguments"]
         for argument in inputs.keys() - names.keys():
             has = ", ".join(names)

@@ -1,6 +1,7 @@
-"""Serve Python steps in Triton: call a step once for the rows of several requests, and answer each request or its error.
+"""Serve Python steps in Triton.
 
-`step.json` in the version folder names the steps; the config that Triton passes has names and types.
+A step is called once for the rows of several requests, and each request is answered by its outputs or its error.
+`step.json` in the version folder names the steps. The config that Triton passes has names and types.
 """
 
 from __future__ import annotations
@@ -173,7 +174,10 @@ class TritonPythonModel:
         return None
 
     def _find_faulty_row(self, inputs: Inputs) -> int | None:
-        """Return the first row that the step fails at alone; None if none does, or if to find it takes too long."""
+        """Return the first row that the step fails at alone.
+
+        Return None if there is none, or if to find it takes too long.
+        """
         rows, end = rows_of(inputs) or 0, perf_counter() + SEARCH_SECONDS
         if rows < 2 or self._calls or not self._joinable:
             return None
@@ -204,7 +208,7 @@ class TritonPythonModel:
             self._step.count(seconds)
 
     def _answer_together(self, requests: list[Request]) -> list[Response]:
-        """Answer requests whose rows have the same shapes by one call; if it fails, by a call for each."""
+        """Answer requests whose rows have the same shapes by one call or, if it fails, by a call for each."""
         if self._slow and any(map(self._refuse_given_up, requests)):
             return [self._answer(request) for request in requests]
         if self._lone and not self._ragged:
@@ -228,7 +232,7 @@ class TritonPythonModel:
     def _answer_group(
         self, requests: list[Request], columns: Sequence[Sequence[Any]]
     ) -> list[Response]:
-        """Answer a group by one call; `columns` has for each input the arrays of all requests."""
+        """Answer a group by one call. `columns` has for each input the arrays of all requests."""
         if len(requests) == 1:
             return [self._answer(requests[0])]
         start, step, join = perf_counter(), self._step, self._arrays.join
@@ -253,7 +257,7 @@ class TritonPythonModel:
         return [arrays.get(name) for name in self._inputs]
 
     def _rows(self, inputs: Inputs) -> int | None:
-        """Return the number of rows; None without a batch dimension, or without an input to count."""
+        """Return the number of rows, or None without a batch dimension, or without an input to count."""
         return rows_of(inputs) if self._batched else None
 
     def _iter_groups(self, inputs: list[Inputs]) -> Iterable[list[int]]:

@@ -48,7 +48,7 @@ class OnnxStep:
 
 
 def session_options(threads: int) -> ort.SessionOptions:
-    """Return options for a session of so many threads; 0 means one for each core."""
+    """Return options for a session of so many threads. 0 means one for each core."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = threads
@@ -58,5 +58,5 @@ def session_options(threads: int) -> ort.SessionOptions:
 
 
 def decode_texts(array: Array) -> Array:
-    """Return texts as str, which ONNX Runtime expects; Triton passes bytes."""
+    """Return texts as str, as ONNX Runtime expects them. Triton passes bytes."""
     return text(np.asarray(array)) if array.dtype == np.object_ else array

@@ -86,7 +86,10 @@ class _OneStep(StepManifest):
 
 
 def read_manifest(folder: Path) -> tuple[Manifest, bool]:
-    """Return what the step.json of a version folder says, and whether its steps share the model; ValueError if it is damaged."""
+    """Return what the step.json of a version folder says, and whether its steps share the model.
+
+    Raise ValueError if it is damaged.
+    """
     path = folder / "step.json"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ class MissingField(ValueError):
 
 
 def read_json(path: Path, kind: type[T]) -> T:
-    """Return the content of a file as a type; ValueError for other content, with the first wrong field."""
+    """Return the content of a file as a type, or raise ValueError with the first wrong field."""
     return read_typed(json.loads(path.read_text(encoding="utf-8")), kind)
 
 
@@ -48,7 +48,7 @@ def read_typed(value: object, kind: type[T], where: str = "") -> T:
 
 
 def _fields(value: object, kind: type, where: str) -> dict[str, object]:
-    """Return the declared fields that an object has; MissingField if it lacks a needed field."""
+    """Return the declared fields that an object has, or raise MissingField if it lacks a needed field."""
     given, kinds = _test_candidate(value, dict, where), get_type_hints(kind)
     needed = getattr(kind, "__required_keys__", None)
     if needed is None:

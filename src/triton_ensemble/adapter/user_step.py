@@ -46,7 +46,7 @@ class Served(Protocol):
 
 
 def rows_of(inputs: Inputs) -> int | None:
-    """Return the number of rows; None without an input to count."""
+    """Return the number of rows, or None without an input to count."""
     for array in inputs:
         if array is not None:
             return len(array)
@@ -115,7 +115,10 @@ class UserStep:
         self._calls.value += calls
 
     def check_outputs(self, returned: object, rows: int | None) -> Mapping[str, Array]:
-        """Return the outputs by name, without those that are left out; StepError if they differ from the config."""
+        """Return the outputs by name, without those that are left out.
+
+        Raise StepError if they differ from the config.
+        """
         given: Mapping[str, Array] = returned if type(returned) is dict else self._mapping(returned)
         if self._optional:
             given = {n: a for n, a in given.items() if a is not None or n not in self._optional}
