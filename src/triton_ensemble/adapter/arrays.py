@@ -73,7 +73,10 @@ class NumpyArrays:
 
 
 class TorchArrays(NumpyArrays):
-    """PyTorch's, shared with Triton by DLPack: what lies on the GPU stays there. STRING stays NumPy."""
+    """Arrays of PyTorch, shared with Triton by DLPack.
+
+    Data on the GPU stays there. Tensors of STRING stay NumPy arrays.
+    """
 
     asked = "a PyTorch tensor"
     library = "torch"
@@ -130,7 +133,7 @@ class TorchArrays(NumpyArrays):
 
 
 class CupyArrays(TorchArrays):
-    """CuPy's, in the same way."""
+    """Arrays of CuPy, shared with Triton in the same way."""
 
     asked = "a CuPy array"
     library = "cupy"

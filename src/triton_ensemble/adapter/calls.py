@@ -166,7 +166,7 @@ class Call:
 
 
 class AsyncCall(Call):
-    """The same, awaited."""
+    """A model as a function like Call, but awaited."""
 
     async def _one(self, request: ModelRequest, waiting: Waiting) -> dict[str, Array]:
         response = await self._wait_for(waiting, request.exec)

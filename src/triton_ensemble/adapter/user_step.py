@@ -24,7 +24,7 @@ Returned: TypeAlias = Any  # by the owner's code: a mapping, an awaitable of one
 
 
 class StepFailure(Exception):
-    """A step of several raised what is the cause."""
+    """One step of several that share a model has raised the error that is the cause."""
 
     def __init__(self, step: UserStep) -> None:
         super().__init__(step.name)
@@ -32,7 +32,7 @@ class StepFailure(Exception):
 
 
 class Served(Protocol):
-    """A step, or several that share a model, to what answers requests."""
+    """A step, or several that share a model, as the code that answers requests sees them."""
 
     name: str
     logger: Logger

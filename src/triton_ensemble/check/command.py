@@ -122,7 +122,7 @@ def _findings(path: Path, release: str | None) -> tuple[list[Finding], str]:
 def _check_pipeline(repository: Path, findings: list[Finding], is_own: bool) -> list[Finding]:
     """Return the findings that refuse a project's pipeline.yml.
 
-    If the file has a change that is not applied yet, all its findings are returned. The findings are
+    If the file has a change that is not applied yet, all findings are returned. The findings are
     empty if the package that renders the template's rules is not installed.
     """
     from triton_ensemble.pipeline.templates import RulesError

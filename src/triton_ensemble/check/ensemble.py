@@ -82,12 +82,12 @@ class Ensemble:
 
     @cached_property
     def readers(self) -> dict[str, Use]:
-        """The first that reads each tensor."""
+        """The first use that reads each tensor."""
         return _first(self.uses("input"))
 
     @cached_property
     def writers(self) -> dict[str, Use]:
-        """The first that writes each tensor."""
+        """The first use that writes each tensor."""
         return _first(self.uses("output"))
 
     @cached_property

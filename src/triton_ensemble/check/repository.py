@@ -96,7 +96,7 @@ class Served:
 
     @property
     def is_decoupled(self) -> bool:
-        """Whether it may answer a request with any number of responses."""
+        """Whether the model may answer a request with any number of responses."""
         return is_decoupled(self.model.name, self.repository.folders)
 
 

@@ -116,7 +116,7 @@ def build_image(settings: Settings, image: Image, repository: str, built: dict[s
 
 
 def list_options(repository: str, metadata: Path) -> Iterator[str]:
-    """Yield the options of a build that are not the same for each."""
+    """Yield the options of a build that differ between images."""
     cache = f"type=registry,ref={repository}:cache"
     yield from ("--metadata-file", str(metadata))
     yield from ("--cache-from", cache, "--cache-to", f"{cache},mode=max")

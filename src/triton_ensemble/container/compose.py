@@ -97,7 +97,7 @@ class Container:
         self.id, self.service = id, service
 
     def inspect(self) -> dict[str, Any]:
-        """Return what `docker inspect` knows of it."""
+        """Return what `docker inspect` knows of the container."""
         return dict(json.loads(output(*read_docker(), "inspect", self.id))[0])
 
     def state(self) -> tuple[str, str]:
@@ -109,7 +109,7 @@ class Container:
         return state["Status"], state.get("Health", {}).get("Status", "")
 
     def log(self) -> str:
-        """Return all that it printed."""
+        """Return all that the container printed."""
         command = [*read_docker(), "logs", self.id]
         run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return run.stdout

@@ -5,7 +5,7 @@
 A server before release 26.04 may say that it is ready after a model's Python process has died. The
 request is samples/probe.json, or else the first of samples/, which it must answer. If all samples are stubs it is zeros,
 and a refusal is an answer too. If the server's metrics count answers to others since the last check, nothing is
-sent; if they do so while the request waits, the server is busy, and able to answer. Needs Python alone, and
+sent. If they do so while the request waits, the server is busy, and able to answer. Needs Python alone, and
 `vendor/project.json` and `samples/` of the project.
 """
 

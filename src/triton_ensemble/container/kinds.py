@@ -29,7 +29,7 @@ class Image:
 
     @property
     def is_used(self) -> bool:
-        """Whether the project in the current folder has it without being asked for it."""
+        """Whether the project in the current folder has the image without being asked for it."""
         return Path(self.folder).exists() and not self.optional
 
 

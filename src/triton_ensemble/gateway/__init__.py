@@ -14,7 +14,10 @@ worker.reserve()  # before another module imports prometheus_client
 
 
 def __getattr__(name: str) -> object:
-    """Import what is asked for: the process that starts the workers needs none of it, nor the time that FastAPI takes."""
+    """Import a name of the gateway when it is asked for.
+
+    The process that starts the workers needs none of them, nor the time that importing FastAPI takes.
+    """
     if name not in __all__:
         raise AttributeError(name)
     from triton_ensemble.gateway import api

@@ -105,10 +105,9 @@ LESS_JSON = "send less, or a file as a part of a form or as it is"
 
 
 class Unread(NamedTuple):
-    """An answer that its client does not read.
+    """An answer that its client does not read: the bytes held in memory and those left to be sent.
 
-    It has the bytes that are held in memory, the bytes that are left to be sent, and the time since
-    which these have not become fewer.
+    `since` is the time since which the bytes that are left have not become fewer.
     """
 
     held: int
@@ -183,14 +182,14 @@ class Admission:
             raise self.refusal()
 
     def refusal(self) -> Refusal:
-        """Return the refusal of a request that no place is left for, which the limit is told of."""
+        """Return the refusal of a request for which no place is left, and count it for the limit."""
         self._refused += 1
         if self._settings.adapt and not self._watched_since:
             self._watch()
         return too_many()
 
     def _watch(self) -> None:
-        """Have the limit look at what has happened after each window, until nothing is refused and all places are back."""
+        """Let the limit adapt after each window, until nothing is refused and all places are back."""
         self._answered, self._refused, self._watched_since = 0, 0, time.monotonic()
         asyncio.get_running_loop().call_later(WINDOW_S, self._look)
 
@@ -241,12 +240,12 @@ class Admission:
         self._make_room(0, spared=connection)
 
     def free_unread(self, connection: asyncio.Transport) -> None:
-        """Count them no more: they are read, or the connection has ended."""
+        """Stop counting the unread bytes of a connection, which are read or whose connection has ended."""
         if unread := self._unread.pop(connection, None):
             self.held_bytes -= unread.held
 
     def _make_room(self, unread_s: float, spared: asyncio.Transport | None = None) -> None:
-        """While memory is full, end the connection whose answer is unread for longest, if it is for so long."""
+        """While memory is full, end the connection whose answer is unread for longest, if for `unread_s` seconds."""
         if self.held_bytes <= self._settings.memory_bytes:
             return
         now = time.monotonic()
@@ -346,12 +345,12 @@ class Body:
         return Refusal(413, f"JSON may have {most} bytes; {LESS_JSON}")
 
     def content(self) -> bytes:
-        """Return all that has come."""
+        """Return the bytes that have come."""
         self._parts = [b"".join(self._parts)]
         return self._parts[0]
 
     def close(self) -> None:
-        """Let go of it."""
+        """Free the bytes, and count them as memory no more."""
         self._admission.held_bytes -= self._size
         self._parts, self._size = [], 0
 

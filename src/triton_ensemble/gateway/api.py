@@ -136,7 +136,8 @@ async def _refuse(call: Call, error: BaseException) -> None:
 def service(module: ModuleType, inputs: type, answer: type, *routes: Route) -> FastAPI:
     """Return the REST service of a project's client, whose requests and answers have these types, with routes of OpenAI's API.
 
-    The environment has its settings (see Settings) and the server's TRITON_URL. Raises SettingsError.
+    The environment has its settings (see Settings) and the server's TRITON_URL. Raise SettingsError for a value that
+    can't be used.
     """
     settings, client = Settings.read(), cast(Package, module)
     project = Project.load(Path.cwd())
@@ -195,11 +196,11 @@ async def _run_application(app: FastAPI) -> AsyncIterator[dict[str, object]]:
 
 
 async def _describe_only() -> None:
-    """Stand for a route that is answered before."""
+    """Stand for a route whose requests are answered before, so that FastAPI describes it."""
 
 
 def _add_probes(app: FastAPI, gateway: Gateway) -> None:
-    """Add what is asked by machines: whether it lives and answers, and what it counts."""
+    """Add the routes for machines: whether the service lives and answers, and what it counts."""
     not_ready: describe.Responses = {503: describe.content("It does not answer")}
     app.get("/healthz", summary="Is the service alive?")(_alive)
     app.get(
@@ -259,7 +260,7 @@ class BoundPipeline:
 
     @property
     def model(self) -> str:
-        """Its name."""
+        """The name of the pipeline."""
         return str(self._gateway.tensors.MODEL)
 
     async def __call__(
@@ -267,7 +268,7 @@ class BoundPipeline:
     ) -> Arrays:
         """Return the outputs by name, arrays of shape [batch, *dims] with texts as bytes.
 
-        Raises Refusal, which answers the request as /predict would: one row that is refused refuses all.
+        Raise Refusal, which answers the request as /predict would: one row that is refused refuses all.
         """
         return await self._gateway.outputs(self._call, {**(inputs or {}), **named})
 

@@ -70,7 +70,10 @@ class Keys:
         return self._given
 
     def _read(self, file: Path) -> None:
-        """Read it if it has changed, or may be changing: its time is coarse, and `cat new > keys` empties it first."""
+        """Read the file if it has changed, or may be changing.
+
+        The time of a file is coarse, and `cat new > keys` empties it first.
+        """
         changed = file.stat().st_mtime_ns
         changing = abs(time.time_ns() - changed) < CHANGING_NS
         if changed == self._read_at and not changing:

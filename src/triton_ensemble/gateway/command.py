@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _limit_connections(settings: Settings) -> int:
-    """Return how many connections a worker may have, for which it does not lack files for those to Triton."""
+    """Return how many connections a worker may have without a lack of files for its connections to Triton."""
     files, own = raise_limit(), OWN_FILES + IN_FLIGHT * settings.concurrency
     needed = own + settings.concurrency + settings.waiting
     if files < needed:

@@ -49,7 +49,7 @@ def _list_texts(given: object) -> object:
 
 
 def _get_text(given: object) -> object:
-    """Return the text of a document, which counts alone."""
+    """Return the text of a document, whose other fields do not count."""
     return given.get("text") if isinstance(given, dict) else given
 
 

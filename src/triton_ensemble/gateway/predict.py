@@ -67,7 +67,7 @@ class SharedCalls:
         """Return the rows of a call's answer that belong to `arrays`.
 
         To Triton a call has the `options` of the first of them, its id and trace.
-        Raises the error of the call, and TimeoutError at the `end`.
+        Raise the error of the call, or TimeoutError at the `end`.
         """
         kind = tuple((n, a.dtype.str, a.shape[1:], _length(a)) for n, a in arrays.items())
         rows = len(next(iter(arrays.values())))
@@ -233,7 +233,7 @@ class Predictor:
     ) -> Answer:
         """Return the answer to inputs by name.
 
-        Raises InferenceError if it fails, TimeoutError when time.monotonic() is `end`, Refusal 413 for too many rows.
+        Raise InferenceError if it fails, TimeoutError when time.monotonic() is `end`, or Refusal 413 for too many rows.
         """
         arrays = self._arrays(inputs)
         ranges = self._client.runtime.batches.split(arrays)

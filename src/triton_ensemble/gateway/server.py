@@ -145,7 +145,7 @@ class Connection(HttpToolsProtocol):
         self.loop.call_soon(self._end, *((LONG, 431) if is_long else (INVALID, 400)))
 
     def _end(self, text: str, status: int) -> None:
-        """Write the answer to invalid HTTP, unless its head has another, and read on for nobody.
+        """Write the answer to invalid HTTP, unless its head has another, and discard what comes after.
 
         To close at once would reset the connection, and the answer be lost.
         """
@@ -187,7 +187,7 @@ class Connection(HttpToolsProtocol):
         self.headers = []  # those that follow a body are left out
 
     def _is_valid(self) -> bool:
-        """Return whether a request has one Host (RFC 9112, 3.2), and a body in chunks or none that is coded."""
+        """Return whether a request has one Host (RFC 9112, 3.2), and no coding of its body other than chunks."""
         names = [name for name, _ in self.headers]
         hosts = names.count(b"host")
         if hosts != 1 and (hosts or self.parser.get_http_version() != "1.0"):

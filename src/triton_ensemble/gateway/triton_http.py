@@ -24,7 +24,7 @@ LENGTH = b"inference-header-content-length"  # as in the client
 
 
 class Statistics(Protocol):
-    """A connection that Triton can be asked by for what it has counted."""
+    """A connection by which Triton can be asked what it has counted."""
 
     async def get_inference_statistics(
         self, *, client_timeout: float
@@ -164,7 +164,7 @@ class _Answer:
 
 
 class _Connection(asyncio.Protocol):
-    """One to Triton, with one request at a time."""
+    """A connection to Triton, with one request at a time."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport

@@ -29,7 +29,7 @@ def tolerance(dtype: np.dtype[Any]) -> dict[str, float]:
 def differences(
     have: Answer, want: Answer, tolerances: Tolerances, *, of_largest: bool = False
 ) -> dict[str, str]:
-    """Return the first difference of each wanted output that is another, by output.
+    """Return the first difference of each wanted output that differs, by output.
 
     `of_largest`: `rtol` is relative to the largest value of an output, not to each value.
     """

@@ -52,7 +52,7 @@ def _read_served(url: str, models: list[str]) -> dict[str, ModelConfig]:
 
 
 def _differ(written: ModelConfig, served: ModelConfig) -> bool:
-    """Return whether a fact that a config states is another in the config as it is served."""
+    """Return whether the config as it is served differs in a fact that the written config states."""
     pairs = zip(_read_facts(written), _read_facts(served), strict=True)
     return any(fact and fact != other for fact, other in pairs)
 

@@ -47,7 +47,10 @@ def problems() -> Iterator[str]:
 
 
 def _version(package: str) -> str:
-    """Return the version that Python models have, or an empty string: they do not get PYTHONPATH."""
+    """Return the version of a package that Python models have, or an empty string.
+
+    Python models do not get PYTHONPATH.
+    """
     foreign = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     theirs = [folder for folder in sys.path if folder not in map(os.path.abspath, foreign)]
     found = importlib.metadata.distributions(name=package, path=theirs)

@@ -2,7 +2,7 @@
 
 The local Triton is release 24.10, often without a GPU. The container has another release. For the local run alone,
 fields that the local Triton would refuse are left out of a config, with a line for each model. All models are linked,
-because Triton hands a Python model's path to a shell: with a blank or a quote in it, it waits for ever.
+because Triton hands a Python model's path to a shell: with a blank or a quote in it, Triton waits forever.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class LocalTriton:
         return ServerError(f"{text}\nlog: {self.log}" if self.log.exists() else text)
 
     def ours(self, text: str) -> str:
-        """Return what Triton says by the paths of the repository, and of a project's own files."""
+        """Return a message of Triton with the paths of the repository, and of a project's own files."""
         text = text.replace(str(self._folder / "repository"), str(self.repository))
         return own_paths(text, self.repository)
 

@@ -1,7 +1,7 @@
 """The rules on answers that no prompt can lead to, only a file. Their words are in catalog/problems.yml.
 
 `hooks/validate/` refuses the others, before a file is written. A rule on a step takes it, the `graph` and
-the answers; the place of what it yields begins at the step.
+the answers. The place of what it yields begins at the step.
 """
 
 from __future__ import annotations

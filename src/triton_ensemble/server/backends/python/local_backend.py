@@ -221,7 +221,7 @@ class States:
         self._kept: dict[int | str, tuple[float, Arrays]] = {}  # in the order of their last use
 
     def recall(self, request: Any) -> Arrays:
-        """Return what the request before left, by the inputs' names."""
+        """Return the tensors that the last request of the sequence left, by the inputs' names."""
         if not self.names:
             return {}
         if request.flags() & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START:
@@ -229,7 +229,7 @@ class States:
         return self._kept.get(request.correlation_id(), (0, {}))[1]
 
     def keep(self, request: Any, outputs: Arrays) -> None:
-        """Keep what the next request of the sequence gets, if there is one."""
+        """Keep the tensors for the next request of the sequence, if there is one."""
         if not self.names:
             return
         now, sequence = time.monotonic(), request.correlation_id()

@@ -48,7 +48,7 @@ class Generator(StandIn):
     answers_with = ""
 
     def load(self, file: Path) -> None:
-        """Say what this is."""
+        """Log what this stand-in does."""
         if self.answers_with in self.tensors:
             self.does = "makes up words by the seed, there is no model"
         super().load(file)

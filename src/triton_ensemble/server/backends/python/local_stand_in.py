@@ -37,7 +37,7 @@ class StandIn(LocalBackend):
         return version
 
     def load(self, file: Path) -> None:
-        """Say what this is."""
+        """Log what this stand-in does."""
         self.states = States({})
         self.sizes: dict[str, list[int]] = json.loads(self.parameter("sizes") or "{}")
         self.warning = f"{self.config['name']}: a stand-in for {self.backend} {self.does}"
