@@ -231,10 +231,7 @@ def _fits(python: str) -> bool:
 
 
 def _run(what: str, command: Sequence[str], variables: Mapping[str, str]) -> None:
-    """Run a command, and show its seconds on a terminal.
-
-    Raise SetupError with what it says if it fails.
-    """
+    """Run a command and show its seconds on a terminal, or raise SetupError with what it says if it fails."""
     unwrapped = {**variables, "COLUMNS": "9999"}  # remedies are found by whole lines
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         process = subprocess.Popen(command, env=unwrapped, stdout=output, stderr=output)

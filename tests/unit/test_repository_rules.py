@@ -93,7 +93,7 @@ def test_the_problems_of_the_table_are_those_that_rules_say() -> None:
     hooks = "".join(path.read_text() for path in sorted((ROOT / "hooks").rglob("*.jinja")))
     calls = re.findall(r"\b(?:say|because)\(([^,)]*)", hooks)
     package = "".join(path.read_text() for path in FILE_RULES.parent.rglob("*.py"))
-    calls += re.findall(r"\b[Pp]roblem\(([^,)]*)", package)
+    calls += re.findall(r"\b[Mm]istake\(([^,)]*)", package)
     said = {rule for call in calls for rule in re.findall(r"['\"]([a-z-]+)['\"]", call)}
     said |= catalog("problems").keys() & {*re.findall(r"'([a-z-]+)'", hooks)}  # in a table
     assert said == catalog("problems").keys(), "make the rows of catalog/problems.yml the same"
