@@ -34,6 +34,8 @@ from update_support import (  # noqa: F401
     update,
 )
 
+from triton_ensemble.change.owned import FOLLOWS
+
 
 def without_version(project: Project) -> dict[str, bytes]:
     contents = managed(project)
@@ -69,6 +71,34 @@ def test_owned_files_stay_as_they_are(origin: Path, copy: Copy) -> None:
     assert not [name for name in deleted if (project / name).exists()]
     assert (project / "src/step_types.py").read_text().endswith("# v1.1.0\n")
     assert "max_batch_size: 4" in (project / "model_repository/one/config.pbtxt").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        answers(ONE, TWO, THREE),
+        {"extras": ["gateway", "kserve", "ray"], "ci": "gitlab", "gpu_count": 1},
+        {"max_batch_size": 0, "ensemble_name": "other"},
+    ],
+    ids=["nothing", "step", "extras", "settings"],
+)
+def test_copier_gives_the_same_files(origin: Path, copy: Copy, data: dict[str, Any]) -> None:
+    """Copier leaves generated tests as they are, which follow pipeline.yml until they are changed."""
+    project = copy(**answers(ONE, TWO))
+    for name in ("Makefile", "README.md", "model_repository/one/config.pbtxt"):
+        (project / name).write_text("# mine\n" + (project / name).read_text())
+    change(project, **data)
+    other = Project(Path(shutil.copytree(project.path, project.path.with_name("other"))))
+    release(
+        origin, "v1.1.0", one="Makefile.jinja", two="src/step_types.py.jinja", three="CLAUDE.md"
+    )
+    succeed(make_update(project))
+    update(other, **yaml.safe_load((project / "pipeline.yml").read_text()))
+    ours, theirs = managed(project), managed(other)
+    assert ours.keys() == theirs.keys()
+    assert [p for p in ours if ours[p] != theirs[p] and FOLLOWS not in ours[p]] == []
 
 
 @pytest.mark.slow

@@ -20,14 +20,26 @@ async def mine(request, call_next):
     return response
 """
 PAGE = "https://a.example"
-SETTINGS = {"MAX_BYTES": "20000", "API_KEYS": "secret", "ROOT_PATH": "/api", "CORS": PAGE}
-OPENAI = {"embeddings": {"input": "IMAGE", "output": "SCORE"}}
+SETTINGS = {
+    "MAX_BYTES": "20000",
+    "MAX_ROWS": "9",
+    "API_KEYS": "secret",
+    "ROOT_PATH": "/api",
+    "CORS": PAGE,
+}
+OPENAI = {
+    "embeddings": {"input": "IMAGE", "output": "SCORE"},
+    "classify": {"input": "IMAGE", "probabilities": "SCORE", "label": "LABEL"},
+}
 KEY = {"X-API-Key": "secret"}
 FORM = {"Content-Type": f'multipart/form-data; boundary="{BOUNDARY}"'}
 JSON = {"Content-Type": "application/json"} | KEY
 IMAGE = (ROOT / "examples/image-classification/samples/digit-7.jpg").read_bytes()
 GOOD = form(("IMAGE", "7.jpg", IMAGE))
 LONG = b" " * 20001
+TEXT = json.dumps("P2 32 32 255" + " 0" * 1024)  # an image that a text can be: PGM's plain form
+VECTOR = b'{"input": %s}' % TEXT.encode()
+TEXTS = "/v1/embeddings"
 
 
 class Case(NamedTuple):
@@ -52,17 +64,33 @@ CASES = {
     "a query": Case(200, path="/predict?a=b"),
     "behind a proxy": Case(200, path="/api/predict"),
     "a row that is refused": Case(200, form(("IMAGE", "7.jpg", IMAGE), ("IMAGE", "no.txt", b"text"))),
+    "all rows refused": Case(400, form(("IMAGE", "no.txt", b"text"))),
     "nothing": Case(400, b"", JSON),
+    "no JSON": Case(400, b"{", JSON),
+    "another input": Case(400, b'{"I": [["a"]]}', JSON),
+    "many rows": Case(413, b'{"IMAGE": [%s["a"]]}' % (b'["a"], ' * 64), JSON),
+    "compressed": Case(415, b"a", JSON | {"Content-Encoding": "gzip"}),
+    "a method": Case(405, None, {}, method="GET"),
     "many bytes": Case(413, LONG, JSON),
     "many bytes in chunks": Case(413, [LONG], JSON),
     "another type": Case(415, b"a", KEY | {"Content-Type": "text/csv"}),
-    "a text that is refused": Case(400, b'{"input": ["a", "b"]}', JSON, "/v1/embeddings"),
-    "no JSON of OpenAI": Case(422, b"{", JSON, "/v1/embeddings"),
-    "many bytes of texts": Case(413, LONG, JSON, "/v1/embeddings"),
-    "a form of texts": Case(415, path="/v1/embeddings"),
+    "a vector": Case(200, VECTOR, JSON, TEXTS),
+    "vectors as base64": Case(
+        200, b'{"input": [%s, %s], "encoding_format": "base64"}' % (2 * (TEXT.encode(),)), JSON, TEXTS
+    ),
+    "a vector and a query": Case(200, VECTOR, JSON, f"{TEXTS}?a=b"),
+    "a vector behind a proxy": Case(200, VECTOR, JSON, f"/api{TEXTS}"),
+    "classes": Case(200, VECTOR, JSON, "/v1/classify"),
+    "another length": Case(400, b'{"input": %s, "dimensions": 7}' % TEXT.encode(), JSON, TEXTS),
+    "token ids": Case(400, b'{"input": [[1, 2]]}', JSON, TEXTS),
+    "many texts": Case(413, b'{"input": [%s"a"]}' % (b'"a", ' * 64), JSON, TEXTS),
+    "a text that is refused": Case(400, b'{"input": ["a", "b"]}', JSON, TEXTS),
+    "no JSON of OpenAI": Case(422, b"{", JSON, TEXTS),
+    "many bytes of texts": Case(413, LONG, JSON, TEXTS),
+    "a form of texts": Case(415, path=TEXTS),
     "a text behind a proxy": Case(400, b'{"input": ["a"]}', JSON, "/api/v1/embeddings"),
-    "a text without a key": Case(401, b'{"input": ["a"]}', {}, "/v1/embeddings"),
-    "a vector by GET": Case(405, None, KEY, "/v1/embeddings", "GET"),
+    "a text without a key": Case(401, b'{"input": ["a"]}', {}, TEXTS),
+    "a vector by GET": Case(405, None, KEY, TEXTS, "GET"),
     "a path": Case(404, None, {}, "/nothing", "GET"),
 }  # fmt: skip
 
@@ -70,6 +98,8 @@ CASES = {
 @pytest.fixture(scope="module")
 def service(generate: Generate) -> Iterator[Service]:
     project = generate.complete(extras=["gateway"], openai=OPENAI)
+    step = project / "steps/images.py"
+    step.write_text(step.read_text().replace('"PNG")', '"PNG", "PPM")'))
     app = project / "gateway/app.py"
     app.write_text(app.read_text() + OWN)
     settings = {f"GATEWAY_{name}": value for name, value in SETTINGS.items()}

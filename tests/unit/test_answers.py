@@ -17,7 +17,10 @@ from triton_ensemble import catalog
 from triton_ensemble.change.apply import apply_first
 
 FOUR = dict.fromkeys("ABCD", "FP32[1]")
-BACKENDS = ", ".join(catalog.backends())
+BACKENDS = (
+    "python, onnxruntime, pytorch, openvino, tensorrt, tensorflow, fil, dali, vllm, tensorrtllm, "
+    "identity, auto, ensemble"
+)
 TYPES = (
     "BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, STRING"
 )

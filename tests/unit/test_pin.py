@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from triton_ensemble.catalog import table
 from triton_ensemble.container import kinds, pin
 
 DIGEST = "sha256:" + 64 * "a"
@@ -123,7 +124,9 @@ def test_a_project_without_manifests_is_told_so(
     file.unlink()
     assert pin.pin_all("m", IMAGES) == 1
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("pipeline.yml: extras lacks kubernetes")
+    *most, last = [each for each in ("kubernetes", "kserve", "ray") if each in table("extras")]
+    lacks = f"pipeline.yml: extras lacks {', '.join(most)} and {last}; add one"
+    assert line.startswith(lacks)
 
 
 @pytest.mark.parametrize("image", [f"@{DIGEST}", "m@sha256:", f"m@{DIGEST[:-1]}"])
