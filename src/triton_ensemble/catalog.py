@@ -12,6 +12,7 @@ import yaml
 PACKAGE = Path(__file__).parent
 # Platforms that no backend of pipeline.yml stands for: they are in `config`, and this machine has a stand-in for each.
 VERBATIM_PLATFORMS = ("tensorflow_graphdef", "torch_aoti")
+LIBRARY = "libtriton_{}.so"  # of a backend
 # Ten times as fast where there is libyaml.
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -226,19 +226,19 @@ def _read_optimization(config: ModelConfig, rest: ModelConfig, _: Defaults) -> F
 
 def _read_rows(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     """Return the fields that have rows, but for the name of the file that the backend loads anyway."""
-    fields = Fields()
+    fields, message = Fields(), format_message(config)
     for name in catalog.field_rows():
-        fields |= _read_row(name, config, rest)
+        fields |= _read_row(name, message, rest)
     backend = catalog.backends().get(find_backend(config))
     if backend and not backend.file_varies and fields.get("file") == backend.file:
         del fields["file"]
     return fields
 
 
-def _read_row(name: str, config: ModelConfig, rest: ModelConfig) -> Fields:
-    """Return a field that has a row."""
+def _read_row(name: str, message: Fields, rest: ModelConfig) -> Fields:
+    """Return a field that has a row, from a config as a mapping."""
     field, _, inner = catalog.field_rows()[name]["config"].partition(".")
-    value = format_message(config).get(field)
+    value = message.get(field)
     rest.ClearField(field)
     return _unless_empty(name, value.get(inner) if value and inner else value)
 
@@ -289,7 +289,7 @@ def read_fields(config: ModelConfig, defaults: Defaults) -> Fields:
 def read_ensemble(config: ModelConfig, defaults: Defaults) -> Fields:
     """Return an ensemble's own settings, without `decoupled`, which follows from its models."""
     rest = _copy_without_head(config)
-    fields = _read_row("cache", config, rest)
+    fields = _read_row("cache", format_message(config), rest)
     for translate in (_read_version_policy, _parameters):
         fields |= translate(config, rest, defaults)
     limit = config.ensemble_scheduling.max_inflight_requests

@@ -56,7 +56,9 @@ class LocalRepository:
         for name, config in configs.items():
             if config.backend not in stand_ins or config.platform == "ensemble":
                 continue
-            libraries[name] = repository / name / f"libtriton_{config.backend}.so"
+            library = repository / name / catalog.LIBRARY.format(config.backend)
+            if library.exists():
+                libraries[name] = library
             if known := sizes(configs, name):
                 config.parameters["sizes"].string_value = json.dumps(known)
         self.notes = [
@@ -69,9 +71,7 @@ class LocalRepository:
         changed = {
             name: config
             for name, config in configs.items()
-            if models[name].stage
-            or _bytes(config) != before[name]
-            or (name in libraries and libraries[name].exists())
+            if models[name].stage or _bytes(config) != before[name] or name in libraries
         }
         _link(repository, folder, changed, {*libraries.values()})
 

@@ -24,7 +24,6 @@ PYTHON_FILE = re.compile(r"(\.\./[0-9]+/)?([\w-]+/)*[\w-]+\.py", re.ASCII)
 FIL_FILES = ("xgboost", "xgboost_json", "xgboost_ubj", "lightgbm", "treelite_checkpoint")
 STRATEGY = "TRITON_BATCH_STRATEGY_PATH"
 CPU_ONLY = "FORCE_CPU_ONLY_INPUT_TENSORS"
-LIBRARY = "libtriton_{}.so"
 OWN_FOLDER = "$$TRITON_MODEL_DIRECTORY"
 LABELLED = """\
 backend: "python"
@@ -85,7 +84,7 @@ def _is_own(name: str) -> bool:
 def _has_library(model: Model) -> bool:
     """Return whether the library of a model's backend lies beside its config or files, or in the project's `backends/`."""
     backend = model.config.backend
-    library, root = LIBRARY.format(backend), model.folder.parent.parent
+    library, root = catalog.LIBRARY.format(backend), model.folder.parent.parent
     places = (model.folder, root / "backends" / backend)
     return library in model.files or any((place / library).is_file() for place in places)
 
@@ -116,9 +115,7 @@ def backend_misspelt(model: Model) -> Iterator[Problem]:
     meant = did_you_mean(name, known, next(by_file, ""))
     if meant and not _has_library(model):
         what = f"unable to find backend library for backend '{name}'"
-        own = (
-            f"put {LIBRARY.format(name)} beside the config or into backends/{name}/ of the project"
-        )
+        own = f"put {catalog.LIBRARY.format(name)} beside the config or into backends/{name}/ of the project"
         yield model.problem(what, f"{meant.rstrip('?')}, or {own}", "backend")
 
 
