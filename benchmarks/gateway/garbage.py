@@ -279,7 +279,7 @@ def heavy(path: str, around: bytes) -> dict[str, Callable[[], bytes]]:
 
 
 def send(port: int, data: bytes) -> str:
-    """Send bytes and nothing more; return the status, or - if the connection ends without one."""
+    """Send bytes and nothing more, and return the status, or - if the connection ends without one."""
     with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port), timeout=90) as to:
         with suppress(ConnectionError):
             to.sendall(data)
@@ -294,7 +294,7 @@ def send(port: int, data: bytes) -> str:
 
 @contextmanager
 def unread(port: int, requests: Iterable[bytes]) -> Iterator[Counter[str]]:
-    """Send requests and read the status of each answer, but no more; yield the statuses while the connections are open."""
+    """Send requests, read only the status of each answer, and yield the statuses while the connections are open."""
     with ExitStack() as stack:
         seen: Counter[str] = Counter()
         for data in requests:
@@ -305,7 +305,7 @@ def unread(port: int, requests: Iterable[bytes]) -> Iterator[Counter[str]]:
 
 
 def memory_mib(pid: int, field: str = "VmRSS") -> float:
-    """Return what a process holds; VmHWM is the most since it was reset."""
+    """Return what a process holds. VmHWM is the most since it was reset."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.findall(rf"{field}:\s*(\d+)", status)[0]) / 1024
 
@@ -319,7 +319,7 @@ class Wait(NamedTuple):
 
 @contextmanager
 def watched(port: int, pid: int) -> Iterator[list[Wait]]:
-    """Ask /healthz of a gateway of one process each 20 ms; the list has how long each answer took.
+    """Ask /healthz of a gateway of one process each 20 ms, and list how long each answer took.
 
     The longest processor time is how long the loop stood still, also on a machine that is busy otherwise.
     """

@@ -121,7 +121,7 @@ def printed(parts: Parts) -> str:
 
 
 def written(parts: Parts) -> None:
-    """Write the results, their page and their plot beside this file. What was not measured now stays as it was."""
+    """Write the results, their page and their plot beside this file. Figures that were not measured now are kept."""
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     parts = {**kept, **parts}
     RESULTS.write_text(json.dumps(parts) + "\n")

@@ -26,7 +26,7 @@ Counts = dict[str, dict[str, Any]]
 
 @asynccontextmanager
 async def serve_for_load(project: Path, cluster: Cluster, factor: float) -> AsyncIterator[Counts]:
-    """Let processes ask through the Service for as long as a block lasts; then what is yielded has their counts."""
+    """Let processes ask through the Service while a block lasts. Their counts are then in the yielded mapping."""
     urls = [
         f"{scheme}://{await cluster.balancer.listen(port)}"
         for scheme, port in (("http", 8000), ("grpc", 8001))

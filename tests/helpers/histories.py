@@ -429,9 +429,8 @@ class History:
         before, self.state, is_update = self.last
         differ = {p for p in after.keys() | before.keys() if after.get(p) != before.get(p)}
         assert differ <= self.touched | {"pipeline.yml"}, differ
-        is_killed = (
-            "pipeline.yml" in differ - self.touched
-        )  # it is the last that an undo brings back
+        # An undo brings it back last.
+        is_killed = "pipeline.yml" in differ - self.touched
         self.text, self.last = (before if is_killed else after)["pipeline.yml"], None
         FIGURES["undos"] += 1
         if is_update or is_killed:  # its answers may not be applied

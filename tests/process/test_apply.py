@@ -98,7 +98,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 def test_a_typical_change_takes_one_command(
     name: str, project: Project, generate: Generate
 ) -> None:
-    """The files are those of a new project of these answers. What their owner has stays as it was."""
+    """The files are those of a new project of these answers. The owner's files are unchanged."""
     before, stub = owned(project), (project / "models/two.py").read_bytes()
     answer(project, **CHANGES[name])
     text = (project / "pipeline.yml").read_bytes()

@@ -369,7 +369,7 @@ def test_each_type_comes_back_as_it_went(
 
 @transports
 def test_what_tritonclient_would_send_as_something_else(types: Served, transport: str) -> None:
-    """It makes the text `b'x'` of NumPy's own bytes. Numbers that are none stay so."""
+    """It makes the text `b'x'` of NumPy's own bytes. NaN and infinity are kept."""
     cells = [[list(np.array([b"x", b"yz"]))]] * 3
     answer = types.call(transport, "types", **(GIVEN | {"class_": cells, "H": [np.inf, np.nan, 1]}))
     assert answer.import_.tolist() == [[[b"x", b"yz"]]] * 3

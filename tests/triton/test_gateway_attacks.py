@@ -70,7 +70,7 @@ def attacked(request: pytest.FixtureRequest, generate: Generate) -> Iterator[Att
 
 @pytest.fixture(autouse=True)
 def _others_are_answered(attacked: Attacked, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail if /healthz takes long or the gateway fails at a request; print the longest wait, stall and most memory."""
+    """Fail if /healthz takes long or the gateway fails at a request. Print the longest wait, stall and most memory."""
     service = attacked.service
     Path(f"/proc/{service.process.pid}/clear_refs").write_text("5")  # the peak is what it has now
     with watched(service.port, service.process.pid) as waits:

@@ -28,7 +28,7 @@ OFFER = b"Connection: Upgrade\r\nUpgrade: h2c\r\n"
 
 @asynccontextmanager
 async def serving(app: Any, state: ServerState, **settings: float) -> AsyncIterator[Any]:
-    """Serve an application below the gateway; yield the address."""
+    """Serve an application below the gateway, and yield the address."""
     given = Settings(**settings)  # type: ignore[arg-type]
     gateway = Gateway(CLIENT, given, Sample("one", {}, {}))
     config = Config(Calls(app, gateway, {}, ""), log_config=None)

@@ -47,7 +47,7 @@ def _read_versions(model: Model) -> Iterator[str]:
 
 
 def _drop_twins(model: Model) -> Iterator[str]:
-    """Drop outputs that are declared twice alike. Triton has no longer done so since 26.05."""
+    """Drop outputs that are declared twice alike, as Triton did before 26.05."""
     outputs = model.config.output
     for i in range(len(outputs) - 1, 0, -1):
         if outputs[i] in outputs[:i]:

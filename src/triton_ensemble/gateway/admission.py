@@ -13,7 +13,7 @@ from triton_ensemble.gateway import observe
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
 
-SUSTAINED = 4  # windows of refusals, after which they are no hiccup
+SUSTAINED = 4  # windows of refusals, until fewer places are tried
 SETTLED = 3  # windows after a change: the first has requests of before
 SAMPLES = 50  # requests that a window has at the least, so that rates compare
 LEAST = 8  # places are at least one of so many

@@ -215,10 +215,8 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self._has_all:
             self._is_idle = True
-        else:
-            self._limit(
-                self._body_s
-            )  # for what still comes of the request, which is read for nobody
+        else:  # what still comes of the request is read for nobody
+            self._limit(self._body_s)
 
     # The cycle of a request writes to its connection as if that were its transport.
 

@@ -13,7 +13,7 @@ moves_left = int(os.environ["BREAK_AT"])
 
 
 def break_off(event: str, arguments: tuple[Any, ...]) -> None:
-    """Break off if this is the move or the file; os.replace is an `os.rename` too."""
+    """Break off if this is the move or the file. For os.replace the event is `os.rename` too."""
     global moves_left
     is_move = event == "os.rename"
     if not is_move and (event, *arguments[1:2]) != ("open", "w"):

@@ -135,7 +135,7 @@ def folder_of_no_step(repository: Repository) -> Iterator[Problem]:
 
 
 def _find_orphans(repository: Repository) -> Iterator[Model | UnreadModel]:
-    """Iterate over the folders of no step.
+    """Iterate over the folders that do not belong to a step.
 
     Yield none while an error may be why they look so.
     """

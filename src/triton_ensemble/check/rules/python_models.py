@@ -216,7 +216,7 @@ def python_arguments(file: PythonFile) -> Iterator[Problem]:
 def _takes(function: Function, count: int) -> bool:
     """Return whether a function takes so many arguments by position, and no more.
 
-    Nothing is known of a decorated function, so it counts as one that does.
+    Return True for a decorated function, of which nothing is known.
     """
     given = function.args
     named = len(given.posonlyargs) + len(given.args)
