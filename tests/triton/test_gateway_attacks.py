@@ -120,6 +120,8 @@ def test_requests_of_others_end_no_answer_that_is_read(attacked: Attacked) -> No
         while more := answer.read(1 << 16):
             size += len(more)
     assert size == int(answer.getheader("Content-Length") or size) > 9_000_000
+    time.sleep(1)
+    assert memory_mib(attacked.service.process.pid) < 2 * attacked.idle_mib
 
 
 @pytest.mark.parametrize("kind", SMALL)

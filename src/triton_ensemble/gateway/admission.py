@@ -287,14 +287,14 @@ class Body:
         self._cell_units = OWN_UNITS if is_own else CELL_UNITS
         self._length = self._size = self._room = 0
         self._json_length = self._units = 0
-        self._parts: list[bytes] = []
+        self._content: bytes | bytearray = bytearray()
         length = headers.get("content-length", "")
         if length.isdecimal():
             self.check_length(int(length))
 
     def add(self, part: bytes) -> None:
         """Keep a part, or raise Refusal 413 or 429 if it does not fit."""
-        self._parts.append(part)
+        self._content += part  # one large block, which the allocator gives back when it is freed
         self._length += len(part)
         self.check_length(self._length)
         self._hold(len(part))
@@ -345,14 +345,14 @@ class Body:
         return Refusal(413, f"JSON may have {most} bytes; {LESS_JSON}")
 
     def content(self) -> bytes:
-        """Return the bytes that have come."""
-        self._parts = [b"".join(self._parts)]
-        return self._parts[0]
+        """Return the bytes that have come, once all have."""
+        self._content = content = bytes(self._content)
+        return content
 
     def close(self) -> None:
         """Free the bytes, and count them as memory no more."""
         self._admission.held_bytes -= self._size
-        self._parts, self._size = [], 0
+        self._content, self._size = b"", 0
 
 
 def too_many() -> Refusal:
