@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from ray.exceptions import GetTimeoutError
-from rayserve.cluster import eventually, is_alive, waiting
+from rayserve.cluster import cluster, eventually, is_alive, waiting
 from support import SOURCES, UNUSUAL, Generate, Project, run, step, succeed, variables
 
 from triton_ensemble.container.inference import DIRECT
@@ -226,6 +226,16 @@ def test_a_proxy_that_does_not_start_is_a_line(monkeypatch: pytest.MonkeyPatch) 
     app = {"name": "a", "deployments": [{"name": "Pipeline"}]}
     with pytest.raises(ServerError, match=r"proxy did not start: The actor never ran\. If"):
         deploy_application({"applications": [app]}, 1, 1)
+
+
+def test_a_proxy_that_takes_longer_than_ray_waits_is_waited_for(
+    generate: Generate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ray.serve._private.api.HTTP_PROXY_TIMEOUT", 0.1)
+    monkeypatch.setattr("ray.serve._private.client.HTTP_PROXY_TIMEOUT", 0.0)
+    with cluster(waiting(generate), 2) as service:
+        service.deploy(1)
+        assert service.ask(1).json()["OUTPUT"] == [[2]]
 
 
 MORE = "  - { name: b, route_prefix: /b, import_path: 'a:b', deployments: [] }\n"

@@ -6,12 +6,14 @@ import contextlib
 import logging
 import os
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import ray
 from ray import serve
 from ray.exceptions import RayError
+from ray.serve.schema import ProxyStatus
 
 from triton_ensemble.rayserve.replica import Pipeline
 from triton_ensemble.rayserve.settings import FILE
@@ -19,6 +21,7 @@ from triton_ensemble.server.ports import HOST
 from triton_ensemble.server.process import ServerError, interruptible
 
 CONNECT_S = 5.0
+PROXY_S = 300.0
 TRIES = 3  # starts of a replica, before what its Triton says is the answer
 
 
@@ -60,19 +63,38 @@ def deploy_application(settings: Mapping[str, Any], port: int, replicas: int) ->
     host = {} if "RAY_ADDRESS" in os.environ else {"host": HOST}
     http = {**settings.get("http_options", {}), **host, "port": port}
     try:
-        serve.start(proxy_location=settings.get("proxy_location"), http_options=http)
+        with _wait_for_proxies():
+            serve.start(proxy_location=settings.get("proxy_location"), http_options=http)
     except RayError as error:
         reason = str(error).splitlines()[-1]
         advice = "If the machine is busy, set RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S=120"
         raise ServerError(f"Ray Serve's proxy did not start: {reason} {advice}") from None
     deployment = Pipeline.options(**options, max_constructor_retry_count=TRIES)
     try:
-        serve.run(deployment.bind(), name=app["name"], route_prefix=app.get("route_prefix", "/"))
+        with _wait_for_proxies():
+            serve.run(
+                deployment.bind(), name=app["name"], route_prefix=app.get("route_prefix", "/")
+            )
     except RuntimeError as error:
         said = serve.status().applications[app["name"]].deployments[options["name"]].message
         reason = said.rpartition(f"{ServerError.__name__}: ")[2].strip()
         raise ServerError(reason or str(error)) from None
     return f"http://{HOST}:{port}"
+
+
+@contextlib.contextmanager
+def _wait_for_proxies() -> Iterator[None]:
+    """Wait for proxies longer than Ray Serve's own 60 s, which a busy machine exceeds, or raise ServerError."""
+    try:
+        yield
+    except RayError:
+        raise
+    except TimeoutError:
+        end = time.monotonic() + PROXY_S
+        while set(serve.status().proxies.values()) != {ProxyStatus.HEALTHY}:
+            if time.monotonic() > end:
+                raise ServerError(f"Ray Serve's proxy did not start in {PROXY_S:g} s") from None
+            time.sleep(1)
 
 
 def _check_resources(options: Mapping[str, Any], replicas: int) -> None:
