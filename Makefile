@@ -75,7 +75,7 @@ test-unit: setup ## the tests that start no process; CI runs them on Linux, macO
 	@$(PYTEST) tests/unit
 
 test-slow: $(VENV)/.torch wheel ## the rest of them; ALL=1: in each case, as before a release
-	@$(PYTEST) -n 4 --dist worksteal -m "slow$(if $(ALL),, and not matrix)"
+	@$(PYTEST) -n $(or $(TEST_WORKERS),4) --dist worksteal -m "slow$(if $(ALL),, and not matrix)"
 
 test-docker: setup wheel ## container tests, on a Docker engine; REQUIRE_DOCKER=1 makes a missing one an error
 	@$(PYTEST) $(if $(ALL),,-m "not matrix") tests/docker
