@@ -16,7 +16,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from triton_ensemble.server import environment
+from triton_ensemble.serve.local import environment
 
 
 def build(sources: Path, folder: Path) -> None:

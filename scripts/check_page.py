@@ -15,9 +15,9 @@ from pathlib import Path
 from textwrap import fill
 from types import ModuleType
 
-from triton_ensemble import catalog
 from triton_ensemble.check.examples import Files, dedent_files, find_config_path
 from triton_ensemble.check.rules import TOPICS, Rule, rules_of
+from triton_ensemble.facts import catalog
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "check.md"

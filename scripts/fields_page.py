@@ -17,9 +17,9 @@ from typing import Any
 
 import yaml
 
-from triton_ensemble import catalog
-from triton_ensemble.pipeline.render import render_configs
-from triton_ensemble.pipeline.rules import rules
+from triton_ensemble.compile.render import render_configs
+from triton_ensemble.compile.rules import rules
+from triton_ensemble.facts import catalog
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "fields.md"

@@ -25,7 +25,7 @@ from typing import Any
 
 import yaml
 
-from triton_ensemble import catalog
+from triton_ensemble.facts import catalog
 
 ROOT = Path(__file__).resolve().parents[1]
 CATALOG = ROOT / "hooks/catalog/examples.yml"

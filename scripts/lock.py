@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 from packaging.tags import Tag, compatible_tags, cpython_tags, mac_platforms
 from packaging.utils import parse_wheel_filename
 
-from triton_ensemble import catalog
+from triton_ensemble.facts import catalog
 
 ROOT = Path(__file__).parent.parent
 LOCKS = ROOT / "locks"

@@ -16,10 +16,10 @@ from typing import Any
 
 import yaml
 
-from triton_ensemble import catalog
 from triton_ensemble.check.rules import RULES
 from triton_ensemble.cli import COMMANDS, main
-from triton_ensemble.pipeline.rules import rules
+from triton_ensemble.compile.rules import rules
+from triton_ensemble.facts import catalog
 from triton_ensemble.targets import MAKE_OPTIONS
 
 ROOT = Path(__file__).resolve().parents[1]

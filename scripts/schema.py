@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from triton_ensemble import catalog
+from triton_ensemble.facts import catalog
 
 SCHEMA = Path(__file__).resolve().parents[1] / "template" / "vendor" / "pipeline.schema.json"
 TABLES = {

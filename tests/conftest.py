@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from project_cache import Generator, ProjectCache
 from support import WITHOUT_PLUGINS, Generate, Project, run, succeed
 
-from triton_ensemble.repository import model_files
+from triton_ensemble.serve import model_files
 
 # Test modules are compiled once, also where Python is told to write no code: pytest takes 10 s to rewrite all of them.
 WRITES_NO_CODE, sys.dont_write_bytecode = sys.dont_write_bytecode, False

@@ -25,7 +25,7 @@ from benchmarks.gateway.service import Service, gateway
 from benchmarks.generation import template
 from benchmarks.processes import family, memory_mib
 from triton_ensemble.gateway.settings import Settings
-from triton_ensemble.server.local_triton import BEHIND, LocalTriton
+from triton_ensemble.serve.local.local_triton import BEHIND, LocalTriton
 
 RISES_S = 5.0  # until the rate is reached: thousands of connections are opened meanwhile
 HUNG_S = 40.0  # after all deadlines of the gateway

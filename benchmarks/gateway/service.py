@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.request import urlopen
 
 from benchmarks.processes import started
-from triton_ensemble.server.ports import free_ports
+from triton_ensemble.serve.local.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 

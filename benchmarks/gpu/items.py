@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.processes import cpu_seconds, family, started
 from benchmarks.wrk import Request, Wrk, ask, http_request, off
-from triton_ensemble.server.local_triton import LocalTriton, get
-from triton_ensemble.server.ports import free_ports
+from triton_ensemble.serve.local.local_triton import LocalTriton, get
+from triton_ensemble.serve.local.ports import free_ports
 
 PROJECTS, PEERS = Path("projects").absolute(), Path("benchmarks", "peers").absolute()
 CALLERS = os.environ.get("CALLERS", "1 8 32 128")

@@ -31,7 +31,7 @@ from benchmarks.peers.report import (
 from benchmarks.peers.serving import Served
 from benchmarks.peers.works import Answer, Projects, differs, works
 from benchmarks.processes import cpu_seconds, family, memory_mib
-from triton_ensemble.server.process import ServerError
+from triton_ensemble.serve.local.process import ServerError
 
 Peer = Ours | ByClient | Other | Loop
 PEERS: dict[str, Peer] = {peer.title: peer for peer in [*OURS, *OTHERS]}

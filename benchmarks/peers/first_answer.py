@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.peers.environments import LIBRARIES, ROOT
 from benchmarks.processes import started
-from triton_ensemble.server.ports import free_ports
+from triton_ensemble.serve.local.ports import free_ports
 
 LIMIT_S = 300.0
 VENV = ["python3 -m venv .venv", ". .venv/bin/activate"]

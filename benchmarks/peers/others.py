@@ -20,7 +20,7 @@ from benchmarks.peers.serving import Forms, Reads, Served, over_http, program, w
 from benchmarks.peers.works import HERE, Projects, Work
 from benchmarks.processes import started
 from benchmarks.wrk import Request, http_request
-from triton_ensemble.server.ports import free_ports
+from triton_ensemble.serve.local.ports import free_ports
 
 JSON = {"Content-Type": "application/json"}
 

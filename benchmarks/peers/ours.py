@@ -19,7 +19,7 @@ from benchmarks.peers.others import lines, tensor, tensors, text, written
 from benchmarks.peers.serving import Served, over_http, program
 from benchmarks.peers.works import Projects, Work
 from benchmarks.wrk import Request
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 # More places than there are clients: else it would refuse some.
 PLACES = {"waiting": 128, "wait_s": 30}

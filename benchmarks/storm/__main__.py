@@ -35,7 +35,7 @@ from benchmarks.storm.requests import (
     inputs,
     malformed,
 )
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 MALFORMED_SHARE = 0.05
 # Of the Python backend, to all requests that share a batch with one of BAD_STRING.

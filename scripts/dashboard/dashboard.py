@@ -33,8 +33,8 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import sync_playwright
 
-from triton_ensemble.server.local_triton import LocalTriton
-from triton_ensemble.server.ports import free_ports
+from triton_ensemble.serve.local.local_triton import LocalTriton
+from triton_ensemble.serve.local.ports import free_ports
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -18,33 +18,33 @@ from typing import NoReturn
 
 from triton_ensemble import LAUNCHED, __version__
 from triton_ensemble.environment.extras import COMMANDS as EXTRA
-from triton_ensemble.project import FILE, ProjectError
-from triton_ensemble.signals import ignore_signals
-from triton_ensemble.terminal import escape_streams
+from triton_ensemble.facts.project import FILE, ProjectError
+from triton_ensemble.facts.signals import ignore_signals
+from triton_ensemble.facts.terminal import escape_streams
 
 # Module and summary of each command, in the order in which a newcomer meets them.
 COMMANDS = {
-    "new": ("guide.new", "make a project for your own pipeline, step by step"),
-    "add-step": ("guide.add_step", "add a step to pipeline.yml, step by step"),
+    "new": ("author.new", "make a project for your own pipeline, step by step"),
+    "add-step": ("author.add_step", "add a step to pipeline.yml, step by step"),
     "check": (
-        "check.command",
+        "check.pipeline.command",
         "find what Triton would refuse in a model repository or pipeline.yml",
     ),
     "apply": ("change.apply", "apply a changed pipeline.yml to the project's files"),
-    "adopt": ("adopt.command", "print the pipeline.yml of an existing model repository"),
+    "adopt": ("author.adopt.command", "print the pipeline.yml of an existing model repository"),
     "setup": ("environment.setup", "make the project's environment"),
     "lock": ("environment.lock", "renew the project's locks"),
-    "repository": ("repository.command", "complete the project's model repository"),
-    "serve": ("server.command", "serve the project's ensemble with the local Triton"),
-    "infer": ("samples.infer", "send the sample requests and print the responses"),
-    "sample": ("samples.record", "record a request in samples/, from files and values"),
+    "repository": ("serve.command", "complete the project's model repository"),
+    "serve": ("serve.local.command", "serve the project's ensemble with the local Triton"),
+    "infer": ("testing.infer", "send the sample requests and print the responses"),
+    "sample": ("testing.record", "record a request in samples/, from files and values"),
     "step": ("step.command", "run one Python step on a sample, with --debug in a debugger"),
     "test": ("testing.command", "run the tests of the project, and mypy"),
     "lint": ("testing.lint", "run ruff and mypy over the project"),
     "format": ("testing.format", "format the project's code as `lint` expects it"),
-    "golden": ("samples.golden", "record the responses to the sample requests"),
-    "bench": ("bench.command", "measure throughput, latency and the time of each model"),
-    "tune": ("tune.command", "measure settings and write the best into pipeline.yml"),
+    "golden": ("testing.golden", "record the responses to the sample requests"),
+    "bench": ("measure.bench", "measure throughput, latency and the time of each model"),
+    "tune": ("measure.tune", "measure settings and write the best into pipeline.yml"),
     "publish": ("versions.publish", "freeze a step's code and model file as a version"),
     "shift": (
         "versions.shift",
@@ -53,23 +53,26 @@ COMMANDS = {
     "rollback": ("versions.rollback", "move the ensemble back to the version before"),
     "unload": ("versions.unload", "remove a version from pipeline.yml and the server"),
     "store": ("versions.store", "copy the files of published versions from and to a bucket"),
-    "push": ("push.command", "upload the model repository to a bucket, as a new version"),
-    "sizes": ("push.sizes", "print the memory and disk that a pod needs for the model files"),
-    "ci": ("container.ci", "build, test, sign and tag images in a job of CI"),
-    "image": ("container.images", "build the container image of Triton with the models"),
-    "up": ("container.up", "build the images and start the containers by compose"),
-    "down": ("container.down", "stop the containers that `up` started"),
-    "test-docker": ("container.try_out", "run the smoke tests on the container"),
-    "digests": ("container.digests", "pin the images of others by digest"),
-    "engines": ("container.engines", "build the TensorRT engines of changed models"),
-    "pin": ("container.pin", "write the project's images by digest into deploy/"),
-    "promote": ("container.promote", "give a stage the images of another, by digest"),
+    "push": ("deploy.push", "upload the model repository to a bucket, as a new version"),
+    "sizes": (
+        "serve.container.sizes",
+        "print the memory and disk that a pod needs for the model files",
+    ),
+    "ci": ("serve.container.ci", "build, test, sign and tag images in a job of CI"),
+    "image": ("serve.container.images", "build the container image of Triton with the models"),
+    "up": ("serve.container.up", "build the images and start the containers by compose"),
+    "down": ("serve.container.down", "stop the containers that `up` started"),
+    "test-docker": ("serve.container.try_out", "run the smoke tests on the container"),
+    "digests": ("serve.container.digests", "pin the images of others by digest"),
+    "engines": ("serve.container.engines", "build the TensorRT engines of changed models"),
+    "pin": ("serve.container.pin", "write the project's images by digest into deploy/"),
+    "promote": ("serve.container.promote", "give a stage the images of another, by digest"),
     "update": (
         "change.update",
         "upgrade to the template's newest version, and apply pipeline.yml",
     ),
-    "render": ("pipeline.command", "render the managed files of answers into a folder"),
-    "fleet": ("fleet.command", "print how several projects stand: versions, edits, known faults"),
+    "render": ("compile.command", "render the managed files of answers into a folder"),
+    "fleet": ("change.fleet", "print how several projects stand: versions, edits, known faults"),
     **{name: (row["module"], row["summary"]) for name, row in EXTRA.items() if "module" in row},
 }
 
@@ -138,7 +141,7 @@ def _explain_unknown(word: str) -> str:
 
     It says which command may be meant, or which page has an extra of that name.
     """
-    from triton_ensemble import catalog
+    from triton_ensemble.facts import catalog
 
     if extra := catalog.table("extras").get(word):
         own = f"{word}.md says how to deploy" if "owned" in extra else ""

@@ -21,9 +21,9 @@ from triton_ensemble.environment.needs import (
     list_parts,
     read_given,
 )
-from triton_ensemble.project import STAGE, Project
-from triton_ensemble.repository import stubs
-from triton_ensemble.variables import read_port, split_words
+from triton_ensemble.facts.project import STAGE, Project
+from triton_ensemble.facts.variables import read_port, split_words
+from triton_ensemble.serve import stubs
 
 Call = Callable[[Sequence[str]], int]
 

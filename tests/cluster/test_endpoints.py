@@ -26,8 +26,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from support import SOURCES, UNUSUAL, Generate, Project, run, succeed
 
-from triton_ensemble.project import Project as Facts
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.facts.project import Project as Facts
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 
 @dataclass(frozen=True)

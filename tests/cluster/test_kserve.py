@@ -20,7 +20,7 @@ from cluster.manifests import problems as of_deployments
 from cluster.projects import LONG, PROJECTS, choose
 from support import VENV, Generate, run, step, succeed
 
-from triton_ensemble.catalog import backends
+from triton_ensemble.facts.catalog import backends
 
 SCALERS = ("", "hpa", "keda")
 STANDARD = (("", "raw-deployment", "openshift"), ("", "grpc"), ("", "monitoring"), SCALERS)

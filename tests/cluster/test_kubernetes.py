@@ -18,7 +18,7 @@ from cluster.manifests import IMAGE_VOLUME_RELEASES, RELEASES, Manifest, built, 
 from cluster.projects import LONG, PROJECTS, chain, choose
 from support import Generate, call
 
-from triton_ensemble.container import pin
+from triton_ensemble.serve.container import pin
 
 CHOICES = (
     ("", "monitoring"),

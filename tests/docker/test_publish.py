@@ -19,7 +19,7 @@ import yaml
 from support import ROOT, SOURCES, Generate, Project, run, succeed
 
 from docker.stand_in import docker
-from triton_ensemble.container import digests
+from triton_ensemble.serve.container import digests
 
 CONFIG = """
 version: 0.1

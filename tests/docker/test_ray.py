@@ -32,13 +32,13 @@ def test_it_has_what_a_node_needs_and_no_rights(image: str) -> None:
         "/opt",
         None,
     )
-    imported = "import gateway.app, tritonclient.grpc, triton_ensemble.rayserve.settings as s; "
-    imported += "from triton_ensemble.project import Project; from pathlib import Path; "
+    imported = "import gateway.app, tritonclient.grpc, triton_ensemble.deploy.ray.settings as s; "
+    imported += "from triton_ensemble.facts.project import Project; from pathlib import Path; "
     imported += "print(s.read(Project.load(Path.cwd()))['applications'][0]['import_path'])"
     command = f"PYTHONPATH=src:$PYTHONPATH python3 -c {imported!r}"
     printed = docker("run", "--rm", image, "sh", "-c", f"{command}; id -u; ls /opt")
     path, user, *files = printed.split()
-    assert (path, user) == ("triton_ensemble.rayserve.replica:application", "1000")
+    assert (path, user) == ("triton_ensemble.deploy.ray.replica:application", "1000")
     assert {"deploy", "gateway", "ray", "samples", "serve.sh", "src", "toolkit", "vendor"} <= {
         *files
     }

@@ -21,9 +21,9 @@ from asking import Arrays, asked
 from gateway_service import gateway
 from support import ROOT, Project, run, serve, succeed
 
-from triton_ensemble.answers import FILE
 from triton_ensemble.change.project import ChangedProject
 from triton_ensemble.change.state import read_state
+from triton_ensemble.facts.answers import FILE
 
 HERE = ROOT / "tests" / "evals"
 START = "start"  # a tag of the commit that an assistant gets

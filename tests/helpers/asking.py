@@ -15,7 +15,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]
     np_to_triton_dtype,
 )
 
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 Arrays = dict[str, NDArray[Any]]
 Client = Any  # tritonclient has no types

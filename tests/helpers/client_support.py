@@ -13,7 +13,7 @@ import pytest
 from step_code import step_code
 from support import Generate, Project, step, succeed
 
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 
 @contextlib.contextmanager

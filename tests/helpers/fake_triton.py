@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from triton_ensemble.server.environment import BACKENDS
+from triton_ensemble.serve.local.environment import BACKENDS
 
 NAME = "triton_python_backend_utils"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from triton_ensemble.check.pipeline.problems import list_problems
-from triton_ensemble.pipeline.render import render_configs
-from triton_ensemble.pipeline.rules import Rules
+from triton_ensemble.compile.render import render_configs
+from triton_ensemble.compile.rules import Rules
 
 DEFAULTS = {
     "project_name": "p",

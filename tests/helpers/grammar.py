@@ -11,7 +11,7 @@ from typing import Any
 from drawing import drawn
 from pipelines import Answers, bindings, interface, pipelines, spec
 
-from triton_ensemble import catalog
+from triton_ensemble.facts import catalog
 
 FIELDS: dict[str, dict[str, str]] = {k: v for k, v in catalog.fields().items() if k != "prompt"}
 EACH = 4  # answers made from a pipeline

@@ -24,10 +24,10 @@ from support import Project, Said, call, run, step, succeed
 from update_support import managed
 from wheels import pack_wheel
 
-from triton_ensemble import catalog
 from triton_ensemble.change.owned import FOLLOWS
 from triton_ensemble.change.stage import PREFIX, alone
-from triton_ensemble.reading import iter_files
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.reading import iter_files
 
 ANSWERS = ".copier-answers.yml"
 VERSIONS = ("v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")

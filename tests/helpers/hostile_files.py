@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from triton_ensemble import catalog
 from triton_ensemble.check.examples import MODEL
+from triton_ensemble.facts import catalog
 
 SPARSE_BYTES = 20 << 30
 TENSORS = """\

@@ -22,9 +22,9 @@ from support import problem, run, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype  # type: ignore[import-untyped]
 
-from triton_ensemble.project import Project
-from triton_ensemble.repository.complete import complete
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.facts.project import Project
+from triton_ensemble.serve.complete import complete
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 REFERENCE = Path(__file__).with_name("reference_step.py")
 STEP = """

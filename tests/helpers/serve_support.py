@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 TENSORS = """
 max_batch_size: 8

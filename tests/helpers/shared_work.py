@@ -223,7 +223,7 @@ CHANGES = {
     "copier._main": render_once,
     "copier._template": clone_once,
     "jinja2.environment": compile_once,
-    "triton_ensemble.repository.model_files": build_once,
+    "triton_ensemble.serve.model_files": build_once,
     "yaml": load_once,
 }
 

@@ -23,11 +23,11 @@ from click.testing import CliRunner
 from copier.errors import UserMessageError
 from jinja2 import StrictUndefined, UndefinedError
 
-from triton_ensemble import catalog
 from triton_ensemble.cli import main
+from triton_ensemble.facts import catalog
 from triton_ensemble.launch import Environment
-from triton_ensemble.repository.sources import iter_adapter_files
-from triton_ensemble.server.ports import free_ports
+from triton_ensemble.serve.local.ports import free_ports
+from triton_ensemble.serve.sources import iter_adapter_files
 
 ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = "1"  # a port on which no server answers

@@ -23,10 +23,10 @@ from tritonclient.utils import (  # type: ignore[import-untyped]
     triton_to_np_dtype,
 )
 
-from triton_ensemble.check.engine import check
-from triton_ensemble.server import environment
-from triton_ensemble.server.environment import copy_backends
-from triton_ensemble.server.ports import HOST, free_ports
+from triton_ensemble.check.rules.engine import check
+from triton_ensemble.serve.local import environment
+from triton_ensemble.serve.local.environment import copy_backends
+from triton_ensemble.serve.local.ports import HOST, free_ports
 
 SIZES = (4, 1, 2, 3, 5, 8)  # what is open in dims is one of them: a request is good if one answers
 LOAD_S, UNLOAD_S, ANSWER_S = 60, 5, 10

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from triton_ensemble.pipeline.render import list_templates
+from triton_ensemble.compile.render import list_templates
 
 PACKAGE = "triton_ensemble"
 # What the wheel carries of the template's other folders.

@@ -26,7 +26,7 @@ from adopt_support import (
 from copier.errors import UserMessageError
 from support import ROOT, run, succeed
 
-from triton_ensemble.adopt import declared_by_code
+from triton_ensemble.author.adopt import declared_by_code
 
 
 def test_as_a_command(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ import yaml
 from step_code import step_code
 from support import PIPELINES, UNUSUAL, Generate, Project, step
 
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 needs_promtool = pytest.mark.skipif(
     not shutil.which("promtool"), reason="promtool is not installed: apt-get install prometheus"

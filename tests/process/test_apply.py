@@ -59,7 +59,7 @@ from update_support import (  # noqa: F401
 
 from triton_ensemble.change.kept import is_remembered
 from triton_ensemble.change.stage import PREFIX
-from triton_ensemble.pipeline.rules import rules_with
+from triton_ensemble.compile.rules import rules_with
 
 
 @pytest.fixture

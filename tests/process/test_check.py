@@ -14,10 +14,10 @@ from pipelines import pipelines
 from properties_support import build, reasons, serving
 from support import ROOT, UNUSUAL, Generate, Project, succeed
 
-from triton_ensemble.check.engine import check
 from triton_ensemble.check.rules import RULES
+from triton_ensemble.check.rules.engine import check
 from triton_ensemble.cli import main
-from triton_ensemble.server.process import ServerError
+from triton_ensemble.serve.local.process import ServerError
 
 # More: CHECKED=200 SEED=7 python -m pytest tests/unit/test_check.py
 CHECKED = int(os.environ.get("CHECKED", 4))

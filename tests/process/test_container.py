@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support import PIPELINES, UNUSUAL, Generate, Project, call, succeed, validate
 
-from triton_ensemble.container import imports
+from triton_ensemble.serve.container import imports
 
 
 @pytest.mark.parametrize("name", PIPELINES | UNUSUAL)

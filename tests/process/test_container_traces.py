@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support import SOURCES, variables
 
-SERVE = "import sys; from triton_ensemble.container.serve import main; main(sys.argv[1:])"
+SERVE = "import sys; from triton_ensemble.serve.container.serve import main; main(sys.argv[1:])"
 
 
 @pytest.mark.parametrize(("endpoint", "is_traced"), [("", False), ("http://collector:4318", True)])

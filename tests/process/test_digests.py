@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from support import Generate
 
-from triton_ensemble.container import digests
-from triton_ensemble.container.settings import Settings
-from triton_ensemble.project import Project as Facts
+from triton_ensemble.facts.project import Project as Facts
+from triton_ensemble.serve.container import digests
+from triton_ensemble.serve.container.settings import Settings
 
 MANIFEST = b'{"schemaVersion": 2}'
 DIGEST = f"sha256:{hashlib.sha256(MANIFEST).hexdigest()}"

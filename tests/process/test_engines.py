@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from support import ROOT, SOURCES, Generate, Project, step, succeed, variables
 
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 A100, A30 = ("NVIDIA A100-SXM4-80GB", "8.0"), ("NVIDIA A30", "8.0")
 H100 = ("NVIDIA H100 PCIe", "9.0")
@@ -39,9 +39,9 @@ ANSWERS: dict[str, Any] = {
         ),
     ],
 }
-BUILD = (sys.executable, "-m", "triton_ensemble.container.engines")
+BUILD = (sys.executable, "-m", "triton_ensemble.serve.container.engines")
 SERVE = (
-    "import sys; from pathlib import Path; from triton_ensemble.container import serve;"
+    "import sys; from pathlib import Path; from triton_ensemble.serve.container import serve;"
     "serve.PROJECT = Path.cwd(); serve.main(sys.argv[1:])"
 )
 TRTEXEC = f"""#!{sys.executable}

@@ -13,8 +13,8 @@ from support import ROOT, run, succeed
 
 # The package, the template's folder, the page and the tests of each.
 FOLDERS = {
-    "tir": "src/triton_ensemble/tir template/deploy/tir docs/tir.md tests/*/test_tir.py",
-    "ray": "src/triton_ensemble/rayserve template/deploy/ray template/vendor/ray.txt.jinja docs/ray.md tests/*/test_ray.py tests/rayserve tests/helpers/rayserve",
+    "tir": "src/triton_ensemble/deploy/tir template/deploy/tir docs/tir.md tests/*/test_tir.py",
+    "ray": "src/triton_ensemble/deploy/ray template/deploy/ray template/vendor/ray.txt.jinja docs/ray.md tests/*/test_ray.py tests/rayserve tests/helpers/rayserve",
 }
 # Those that read the lists of extras, and the code around them.
 TESTS = "architecture check_rules cli docs_commands launch pin reference_pages repository_rules rule_places schema tir"

@@ -21,9 +21,9 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 from support import ROOT, Generate, Project, step, succeed
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from triton_ensemble.server.environment import BACKENDS
-from triton_ensemble.server.local_repository import LocalRepository, gpu_count
-from triton_ensemble.server.log import read_backend_notes
+from triton_ensemble.serve.local.environment import BACKENDS
+from triton_ensemble.serve.local.local_repository import LocalRepository, gpu_count
+from triton_ensemble.serve.local.log import read_backend_notes
 
 ON_CPU = "GPU instances run on the CPU here"
 Smi = Callable[[str], None]

@@ -14,7 +14,7 @@ import pytest
 from model_bytes import SMALLEST
 from support import SOURCES
 
-from triton_ensemble.repository import RepositoryError, model_files
+from triton_ensemble.serve import RepositoryError, model_files
 
 # As scikit-learn: Ctrl-C ends the training, and what is trained so far is the result.
 SWALLOWS = """\
@@ -38,9 +38,7 @@ def build(path):
     path.write_text("half")
     time.sleep(60)
 """
-MAKE = (
-    "import sys; from pathlib import Path; from triton_ensemble.repository import model_files; {}"
-)
+MAKE = "import sys; from pathlib import Path; from triton_ensemble.serve import model_files; {}"
 
 
 # By format; a script may write what the step's backend read before.

@@ -11,7 +11,7 @@ from support import ROOT, variables
 
 PROGRAM = """
 import time
-from triton_ensemble.progress import Progress
+from triton_ensemble.facts.progress import Progress
 
 with Progress("concurrency 8", 3) as progress:
     time.sleep(0.7)

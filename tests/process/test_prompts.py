@@ -11,7 +11,7 @@ import yaml
 from support import COPIER, ROOT, Generate, Project, run, succeed
 from terminal import ACCEPT, BACKSPACE, DOWN, ENTER, SIZES, UP, Terminal
 
-from triton_ensemble import catalog
+from triton_ensemble.facts import catalog
 
 FIRST = ["Which pipeline do you start from", "What is the project's name"]
 COMMON = [

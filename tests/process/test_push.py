@@ -25,8 +25,8 @@ import pytest
 from bucket import Store, store
 from support import NOWHERE, SOURCES, VENV, Generate, Project, call, succeed, variables
 
-from triton_ensemble.server import environment
-from triton_ensemble.server.ports import free_ports
+from triton_ensemble.serve.local import environment
+from triton_ensemble.serve.local.ports import free_ports
 
 ALL = {
     "Version": "2012-10-17",
@@ -39,12 +39,12 @@ TRUST = {
 MODEL = "class TritonPythonModel:\n    def execute(self, requests):\n        return []\n"
 # Gives the process a /tmp of its own, with 64 kB.
 SMALL = """
-import ctypes, os, triton_ensemble.container.serve
+import ctypes, os, triton_ensemble.serve.container.serve
 c = ctypes.CDLL(None, use_errno=True)
 if c.unshare(0x10020000) or c.mount(b"none", b"/tmp", b"tmpfs", 0, b"size=64k"):
     raise SystemExit(os.strerror(ctypes.get_errno()))
 """
-SERVE = "import sys; from triton_ensemble.container.serve import main; main(sys.argv[1:])"
+SERVE = "import sys; from triton_ensemble.serve.container.serve import main; main(sys.argv[1:])"
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from support import (
     succeed,
 )
 
-from triton_ensemble.answers import FILE
+from triton_ensemble.facts.answers import FILE
 
 if sys.version_info >= (3, 11):
     pass

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, mounted, run, step, succeed
 
-from triton_ensemble.server.local_repository import LocalRepository
+from triton_ensemble.serve.local.local_repository import LocalRepository
 
 STEPS = (ROOT / "docs/steps.md").read_text()
 

@@ -18,8 +18,8 @@ from step_code import step_code
 from support import ROOT, SOURCES, Generate, Project, serve, step, succeed, variables
 from versions_of_a_step import Load, answered, command, copied, published, refused
 
-from triton_ensemble.server.command import EXPLICIT
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.command import EXPLICIT
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 FP32 = {"type": "FP32", "dims": [2]}
 CALLER = step_code(

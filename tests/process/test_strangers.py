@@ -12,7 +12,7 @@ import yaml
 from adopt_support import PYTHON, alone, write
 from support import ROOT, SOURCES, Generate, Project, run, succeed
 
-from triton_ensemble.adopt.written import pipeline_yml
+from triton_ensemble.author.adopt.written import pipeline_yml
 from triton_ensemble.cli import COMMANDS
 from triton_ensemble.launch import STATE
 

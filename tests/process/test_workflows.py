@@ -660,10 +660,12 @@ def test_a_machine_without_room_for_the_image_ends_the_job_at_once(
         runs_on = read(project / ".github/workflows/ci.yml")["jobs"]["image"]["runs-on"]
         assert runs_on == "${{ vars.IMAGE_RUNNER || 'ubuntu-24.04' }}"
     disk = SimpleNamespace(free=free_gb << 30)
-    monkeypatch.setattr("triton_ensemble.container.ci.shutil.disk_usage", lambda _: disk)
+    monkeypatch.setattr("triton_ensemble.serve.container.ci.shutil.disk_usage", lambda _: disk)
     removed: list[str] = []
-    monkeypatch.setattr("triton_ensemble.container.ci.call", lambda *words: removed.extend(words))
-    monkeypatch.setattr("triton_ensemble.container.ci.choose_images", list)
+    monkeypatch.setattr(
+        "triton_ensemble.serve.container.ci.call", lambda *words: removed.extend(words)
+    )
+    monkeypatch.setattr("triton_ensemble.serve.container.ci.choose_images", list)
     words = command.split(" ci ")[1].split()
     variables = {"GITLAB_CI": "1"} if ci == "gitlab" else {"RUNNER_ENVIRONMENT": "github-hosted"}
     said = call(project, "ci", *words, **variables)

@@ -19,10 +19,10 @@ from ray.exceptions import GetTimeoutError
 from rayserve.cluster import cluster, eventually, is_alive, waiting
 from support import SOURCES, UNUSUAL, Generate, Project, run, step, succeed, variables
 
-from triton_ensemble.container.inference import DIRECT
-from triton_ensemble.rayserve.served import deploy_application
-from triton_ensemble.server.ports import free_ports, is_taken
-from triton_ensemble.server.process import ServerError
+from triton_ensemble.deploy.ray.served import deploy_application
+from triton_ensemble.serve.container.inference import DIRECT
+from triton_ensemble.serve.local.ports import free_ports, is_taken
+from triton_ensemble.serve.local.process import ServerError
 
 
 @pytest.fixture(scope="module")

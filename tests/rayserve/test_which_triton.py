@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support import Project
 
-from triton_ensemble.project import Project as Served
-from triton_ensemble.rayserve import triton
+from triton_ensemble.deploy.ray import triton
+from triton_ensemble.facts.project import Project as Served
 
 
 def test_an_api_that_leaks_is_not_taken(
@@ -21,7 +21,7 @@ def test_an_api_that_leaks_is_not_taken(
 ) -> None:
     (tmp_path / "tritonserver.py").touch()  # what 25.01 brought is not in it
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "triton_ensemble.rayserve.in_process", raising=False)
+    monkeypatch.delitem(sys.modules, "triton_ensemble.deploy.ray.in_process", raising=False)
     with caplog.at_level(logging.INFO, "gateway"):
         server = triton.choose_server(Served.load(default_project.path))
     assert isinstance(server, triton.Child)

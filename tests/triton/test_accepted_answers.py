@@ -20,8 +20,8 @@ from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped
 from verdicts import Judge, errors
 
 from triton_ensemble.check.pipeline.problems import list_problems
-from triton_ensemble.pipeline.render import render_configs
-from triton_ensemble.pipeline.rules import Rules
+from triton_ensemble.compile.render import render_configs
+from triton_ensemble.compile.rules import Rules
 
 # More, and others: ANSWERS=500 SEED=7 python -m pytest -n 0 -s -m slow tests/triton/test_accepted_answers.py
 ANSWERS = int(os.environ.get("ANSWERS", 60))

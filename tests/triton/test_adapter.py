@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from step_models import write_models, write_step
 from support import assert_logged
 
-from triton_ensemble.server.local_triton import LocalTriton
-from triton_ensemble.server.process import ServerError
+from triton_ensemble.serve.local.local_triton import LocalTriton
+from triton_ensemble.serve.local.process import ServerError
 from triton_ensemble.testing.harness import Harness, HarnessError
 
 ERRORS = {

@@ -35,7 +35,7 @@ from support import COPIER, Generate, Project, run, serve, slow_but, succeed
 from tritonclient import http  # type: ignore[import-untyped]
 
 from triton_ensemble.cli import main
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 
 @contextmanager

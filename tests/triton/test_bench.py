@@ -14,7 +14,7 @@ from client_support import serving
 from step_code import step_code
 from support import PIPELINES, UNUSUAL, Generate, Project, Server, call, serve, step, succeed
 
-from triton_ensemble.bench.closed_loop import Address, ClosedLoop
+from triton_ensemble.measure.closed_loop import Address, ClosedLoop
 
 SHORT = "--seconds 0.3"
 

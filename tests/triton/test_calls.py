@@ -14,7 +14,7 @@ from step_code import step_code
 from step_models import called, write_step
 from support import UNUSUAL, Generate, serve, step
 
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 SLEEP = "def __call__(self, IN):\n    import time\n    time.sleep(float(IN[0, 0]))\n    return {'OUT': IN}"
 STREAM = (

@@ -20,8 +20,8 @@ from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from triton_ensemble.server.local_triton import LocalTriton
-from triton_ensemble.server.process import ServerError
+from triton_ensemble.serve.local.local_triton import LocalTriton
+from triton_ensemble.serve.local.process import ServerError
 
 SAME = step_code("""
 def __call__(self, A, N):

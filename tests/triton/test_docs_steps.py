@@ -19,7 +19,7 @@ from asking import Arrays, asked, connect, streamed
 from docs_blocks import read_blocks
 from support import ROOT, Generate, Project, slow_but, succeed
 
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 from triton_step import InvalidRequest, pad_to_bucket
 
 EXAMPLES = {

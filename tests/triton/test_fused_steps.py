@@ -22,7 +22,7 @@ from step_code import step_code
 from support import Generate, Project, step, succeed
 from wiring_support import wired
 
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 from triton_ensemble.testing.harness import config_json
 
 # The code of steps: what they compute shows which of them ran, and in which order.

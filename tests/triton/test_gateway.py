@@ -15,8 +15,8 @@ import pytest
 from gateway_service import Answer, Service, gateway, metric
 from support import ROOT, UNUSUAL, Generate, Project, Server, run, serve, step, succeed
 
-from triton_ensemble.container.request import messages
-from triton_ensemble.project import Project as Facts
+from triton_ensemble.facts.project import Project as Facts
+from triton_ensemble.serve.container.request import messages
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from benchmarks.gateway.garbage import (
     unread,
     watched,
 )
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 MEMORY_MIB = 192
 LIMITS = {

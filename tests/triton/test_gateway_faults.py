@@ -33,8 +33,8 @@ from gateway_service import (
 )
 from support import Generate, Project, Server, free_port, serve, step, succeed
 
-from triton_ensemble.server.local_triton import LocalTriton
-from triton_ensemble.server.log import FULL
+from triton_ensemble.serve.local.local_triton import LocalTriton
+from triton_ensemble.serve.local.log import FULL
 
 # Each instance is a process.
 STEP = """

@@ -112,7 +112,7 @@ def test_the_rows_of_a_sample_are_one_sequence(
     assert golden["answers"]["one"] == totals
     printed = succeed(project.make("step", "NAME=add_up", "SAMPLE=one"))
     assert re.findall(r"TOTAL int64\[1, 1\]\n +(\d+)", printed) == ["1", "3", "12"]
-    health = (sys.executable, "-m", "triton_ensemble.container.health")
+    health = (sys.executable, "-m", "triton_ensemble.serve.container.health")
     succeed(project.run(*health, "--url", server.urls["http"]))
     succeed(project.run(sys.executable, "-m", "pytest", "-q", "tests/test_live.py", TRITON_URL=url))
     if protocol == "grpc":

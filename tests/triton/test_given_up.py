@@ -20,7 +20,7 @@ from step_code import step_code
 from step_models import write_step
 from support import Generate, step
 
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 # Of one call of the step. Triton may leave a request in an idle queue for half a second (docs/batching.md).
 SECONDS = float(environ.get("GIVEN_UP_SECONDS", "1"))

@@ -21,7 +21,7 @@ from support import PIPELINES, UNUSUAL, Generate, Project, serve, step
 def health(folder: Path, *arguments: str) -> tuple[int, str]:
     """Return the exit code and the line of the check, run by the wheel alone, without site-packages."""
     [wheel] = (folder / "vendor").glob("*.whl")
-    command = (sys.executable, "-S", "-m", "triton_ensemble.container.health", *arguments)
+    command = (sys.executable, "-S", "-m", "triton_ensemble.serve.container.health", *arguments)
     alone = {"PYTHONPATH": str(wheel), "PATH": os.environ["PATH"]}
     process = subprocess.run(command, cwd=folder, env=alone, capture_output=True, text=True)
     assert process.stderr == ""

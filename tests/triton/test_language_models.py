@@ -15,7 +15,7 @@ import pytest
 from gateway_service import Answer, Service, gateway
 from support import Generate, Project, step
 
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 FLAG = {"type": "BOOL", "dims": [1], "optional": True}
 VLLM: dict[str, Any] = {

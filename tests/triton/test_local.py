@@ -27,10 +27,10 @@ from hand_made import ONNX, Files, HandMade, onnx_model
 from onnx import TensorProto, helper
 from support import ROOT, Generate, Project, assert_logged, step, succeed, variables
 
-from triton_ensemble.server.environment import BACKENDS
-from triton_ensemble.server.local_repository import LocalRepository
-from triton_ensemble.server.local_triton import LocalTriton
-from triton_ensemble.server.process import ServerError
+from triton_ensemble.serve.local.environment import BACKENDS
+from triton_ensemble.serve.local.local_repository import LocalRepository
+from triton_ensemble.serve.local.local_triton import LocalTriton
+from triton_ensemble.serve.local.process import ServerError
 
 ALL = ["onnxruntime", "openvino", "python", "pytorch"]
 

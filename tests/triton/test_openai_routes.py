@@ -14,7 +14,7 @@ import pytest
 from gateway_service import Answer, Service, gateway
 from support import Generate, Project, run, step, succeed
 
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 CODE = '''
 import numpy as np

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support import PIPELINES, Generate, Project, succeed
 
-from triton_ensemble.project import Project as Facts
-from triton_ensemble.samples.outdated import find_outdated
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.facts.project import Project as Facts
+from triton_ensemble.serve.local.local_triton import LocalTriton
+from triton_ensemble.testing.outdated import find_outdated
 
 
 @pytest.mark.slow

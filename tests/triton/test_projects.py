@@ -30,7 +30,7 @@ from support import (
     succeed,
 )
 
-from triton_ensemble import catalog
+from triton_ensemble.facts import catalog
 
 PROTOCOLS = ("http", "grpc")
 # The default is tested below, and other files test those that lack test_accuracy.py.

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from support import NOWHERE, PIPELINES, Generate, Project, call, step, succeed
 
-from triton_ensemble.container.request import messages
-from triton_ensemble.project import Project as Facts
-from triton_ensemble.samples import golden
-from triton_ensemble.samples.files import load, samples
+from triton_ensemble.facts.project import Project as Facts
+from triton_ensemble.serve.container.request import messages
+from triton_ensemble.testing import golden
+from triton_ensemble.testing.files import load, samples
 
 STRICT = """\
         for data in TEXT.flat:

@@ -39,11 +39,11 @@ from serve_support import (  # noqa: F401
 from support import SOURCES
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from triton_ensemble.server import local_triton as serve
-from triton_ensemble.server import ports
-from triton_ensemble.server.local_triton import LocalTriton
-from triton_ensemble.server.ports import describe_taken
-from triton_ensemble.server.process import EXIT_TIMEOUT_S, ServerError
+from triton_ensemble.serve.local import local_triton as serve
+from triton_ensemble.serve.local import ports
+from triton_ensemble.serve.local.local_triton import LocalTriton
+from triton_ensemble.serve.local.ports import describe_taken
+from triton_ensemble.serve.local.process import EXIT_TIMEOUT_S, ServerError
 
 ENDS_SLOWLY = IDENTITY + "\n    def finalize(self): __import__('time').sleep(30)\n"
 
@@ -387,7 +387,7 @@ def test_signals_in_a_burst_leave_nothing(identity: Path, gap_s: float) -> None:
 def test_signals_while_a_process_is_asked_for_leave_it_to_be_ended() -> None:
     code = (
         "import contextlib, signal, subprocess\n"
-        "from triton_ensemble.server.process import end, exit_code\n"
+        "from triton_ensemble.serve.local.process import end, exit_code\n"
         "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
         "process = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
         "for number in range(100):\n"
@@ -401,7 +401,7 @@ def test_signals_while_a_process_is_asked_for_leave_it_to_be_ended() -> None:
 
 def test_a_program_that_serves_can_be_killed(identity: Path) -> None:
     code = (
-        "import pathlib, sys, time; from triton_ensemble.server.local_triton import LocalTriton\n"
+        "import pathlib, sys, time; from triton_ensemble.serve.local.local_triton import LocalTriton\n"
         "with LocalTriton(pathlib.Path(sys.argv[1]), 'a'): time.sleep(60)"
     )
     program = subprocess.Popen([sys.executable, "-c", code, str(identity)], cwd=SOURCES, stderr=-3)

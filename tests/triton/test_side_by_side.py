@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support import Generate, Project
 
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 REQUESTS = 200
 WARM = 20  # requests that are not counted

@@ -23,7 +23,7 @@ from step_code import step_code
 from support import write_adapter
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 MIB = 1 << 20
 MODEL = "soak"

@@ -8,8 +8,8 @@ from urllib.request import urlopen
 import pytest
 from support import Generate, step, succeed
 
-from triton_ensemble.project import STAGE
-from triton_ensemble.server.local_triton import LocalTriton
+from triton_ensemble.facts.project import STAGE
+from triton_ensemble.serve.local.local_triton import LocalTriton
 
 PIPELINE = {
     "tensors": {name: "FP32[1]" for name in "ABC"},

@@ -16,8 +16,8 @@ from asking import asked, connect
 from hand_made import PYTHON, HandMade, code, ensemble, step
 from troubleshooting_support import shown
 
-from triton_ensemble.server.local_triton import LocalTriton
-from triton_ensemble.server.process import ServerError
+from triton_ensemble.serve.local.local_triton import LocalTriton
+from triton_ensemble.serve.local.process import ServerError
 
 BATCHES = f"{PYTHON}max_batch_size: 8\n"
 DIES = code("os._exit(1)")

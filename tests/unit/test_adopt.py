@@ -30,10 +30,10 @@ from hand_made import WIRED_BY_CODE, HandMade, calling
 from support import Generate
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from triton_ensemble.adopt.fields import TENSORRT_ALONE, tensor_spec
+from triton_ensemble.author.adopt.fields import TENSORRT_ALONE, tensor_spec
 from triton_ensemble.check.calls import find_called_models
 from triton_ensemble.check.repository import Repository
-from triton_ensemble.pipeline.rules import rules_with
+from triton_ensemble.compile.rules import rules_with
 
 ONCE = {"IN": "IN"}, {"OUT": "OUT"}
 CHAIN = ensemble(step("a", {"IN": "IN"}, {"OUT": "T"}), step("b", {"IN": "T"}, {"OUT": "OUT"}))

@@ -17,8 +17,8 @@ from pipelines import Answers
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import findings_in, write_repository
 from triton_ensemble.check.pipeline.problems import list_problems
-from triton_ensemble.pipeline.render import render_configs
-from triton_ensemble.pipeline.rules import Mistake, Rules
+from triton_ensemble.compile.render import render_configs
+from triton_ensemble.compile.rules import Mistake, Rules
 
 ALL = {(kind, field) for kind, fields in FIELDS.items() for field in fields}
 MANY = 1500

@@ -13,8 +13,8 @@ from copier.errors import UserMessageError
 from gatekeeper import Gatekeeper
 from support import Generate, Project, problem, step
 
-from triton_ensemble import catalog
 from triton_ensemble.change.apply import apply_first
+from triton_ensemble.facts import catalog
 
 FOUR = dict.fromkeys("ABCD", "FP32[1]")
 BACKENDS = (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from triton_ensemble.check import examples
-from triton_ensemble.check.engine import check
+from triton_ensemble.check.rules.engine import check
 from triton_ensemble.check.rules.project import PROJECT
 
 

@@ -21,14 +21,14 @@ ELSEWHERE = re.compile(
 )
 
 
-def room(module: str) -> str:
-    """Return the room of a module of the package, or that it is a command."""
+def direct(module: str) -> str:
+    """Return the part of a module's name that follows triton_ensemble."""
     _, *path = module.split(".")
-    return "commands" if path[1:] == ["command"] else path[0] if path else "triton_ensemble"
+    return path[0] if path else "triton_ensemble"
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Yield the modules of the package that a file imports, wherever in it; relative imports stay in a room."""
+    """Yield the modules of the package that a file imports, wherever in it; relative imports stay in a package."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             package = PACKAGE.parent.joinpath(*node.module.split("."))
@@ -39,18 +39,18 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def arrows() -> set[tuple[str, str]]:
-    """Return the arrows from each room to those that it imports."""
+    """Return the arrows from each package to those that it imports."""
     pairs = set()
     for path in PACKAGE.rglob("*.py"):
-        own = room(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
+        own = direct(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
         for module in imported(path):
             if module.startswith("triton_"):
-                pairs.add((own, room(module) if module.startswith("triton_ensemble") else module))
+                pairs.add((own, direct(module) if module.startswith("triton_ensemble") else module))
     return {(a, b) for a, b in pairs if a != b and b != "triton_ensemble" and a != "__main__"}
 
 
 def drawn() -> dict[str, set[str]]:
-    """Return the arrows of the drawing, from each room to those that it points at."""
+    """Return the arrows of the drawing, from each package to those that it points at."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     [drawing] = re.findall(r"^flowchart LR\n( +cli .*?)^```", page, re.MULTILINE | re.DOTALL)
     arrows: dict[str, set[str]] = {}
@@ -63,14 +63,14 @@ def drawn() -> dict[str, set[str]]:
 
 
 def reached(graph: dict[str, set[str]], start: str) -> set[str]:
-    """Return all rooms that the arrows lead to."""
-    rooms: set[str] = set()
+    """Return all packages that the arrows lead to."""
+    found: set[str] = set()
     left = [start]
     while left:
-        new = graph.get(left.pop(), set()) - rooms
-        rooms |= new
+        new = graph.get(left.pop(), set()) - found
+        found |= new
         left += new
-    return rooms
+    return found
 
 
 def test_the_drawing_has_no_circle() -> None:
@@ -83,19 +83,19 @@ def test_imports_go_along_the_arrows() -> None:
     assert {(a, b) for a, b in arrows() if b not in reached(graph, a)} == set()
 
 
-def test_each_room_is_described() -> None:
+def test_each_package_is_described() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     named = {
         name
         for row in re.findall(r"^\| (.*?) \|", page, re.MULTILINE)
         for name in re.findall(r"\w+", row)
     }
-    rooms = {
+    packages = {
         path.stem
         for path in PACKAGE.iterdir()
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
-    assert rooms - named - {"__init__", "__main__", "__pycache__"} == set()
+    assert packages - named - {"__init__", "__main__", "__pycache__"} == set()
 
 
 @pytest.mark.parametrize("page", PAGES)

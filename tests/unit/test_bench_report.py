@@ -13,15 +13,20 @@ import pytest
 from support import ROOT
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from triton_ensemble.bench.bottleneck import bottleneck
-from triton_ensemble.bench.command import measure_levels
-from triton_ensemble.bench.critical_path import critical_path
-from triton_ensemble.bench.figures import Level, Load, ModelTimes
-from triton_ensemble.bench.levels import Bench
-from triton_ensemble.bench.open_dims import apart
-from triton_ensemble.bench.report import comparison, model_rows
-from triton_ensemble.bench.runs import Run
-from triton_ensemble.bench.statistics import instances, model_times, step_seconds, step_shares
+from triton_ensemble.measure.bench import measure_levels
+from triton_ensemble.measure.bottleneck import bottleneck
+from triton_ensemble.measure.critical_path import critical_path
+from triton_ensemble.measure.figures import Level, Load, ModelTimes
+from triton_ensemble.measure.levels import Bench
+from triton_ensemble.measure.open_dims import apart
+from triton_ensemble.measure.report import comparison, model_rows
+from triton_ensemble.measure.runs import Run
+from triton_ensemble.measure.statistics import (
+    instances,
+    model_times,
+    step_seconds,
+    step_shares,
+)
 
 
 def level(cores_busy: float | None = 0.5, own_cores: float = 0.1, **of_model: Any) -> Level:
@@ -254,7 +259,7 @@ def test_what_is_not_comparable_is_refused(ensemble: str, rows: int, said: str) 
 
 def test_the_settings_that_it_names_exist() -> None:
     """pipeline.yml has what the sentences say to try."""
-    text = (ROOT / "src/triton_ensemble/bench/bottleneck.py").read_text()
+    text = (ROOT / "src/triton_ensemble/measure/bottleneck.py").read_text()
     known = (ROOT / "hooks/catalog/fields.yml").read_text()
     for setting in {"instances", "batching", "max_queue_delay_us"}:
         assert f"`{setting}" in text

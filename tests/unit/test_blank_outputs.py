@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import numpy as np
 from fake_triton import importable_backends
 
-from triton_ensemble.server.environment import BACKENDS
+from triton_ensemble.serve.local.environment import BACKENDS
 
 OUTPUTS = {
     "output_ids": ["-1", "-1"],

@@ -8,7 +8,7 @@ from textwrap import indent
 import pytest
 
 from triton_ensemble.check import examples
-from triton_ensemble.check.engine import check
+from triton_ensemble.check.rules.engine import check
 
 CODE = """\
 import triton_python_backend_utils as pb_utils

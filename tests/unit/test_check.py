@@ -29,11 +29,11 @@ from gatekeeper import Gatekeeper
 from support import ROOT, Generate
 from wiring_support import REFUSED, WIRINGS
 
-from triton_ensemble import catalog
-from triton_ensemble.check.engine import check
 from triton_ensemble.check.examples import MODEL, model_code
 from triton_ensemble.check.rules import OF_EXTRAS, RULES, rules_of
+from triton_ensemble.check.rules.engine import check
 from triton_ensemble.cli import main
+from triton_ensemble.facts import catalog
 
 LOCAL = "24.10"  # the release of the local Triton
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from model_bytes import ONNX_FILE, SMALLEST
 
-from triton_ensemble.check.engine import check
 from triton_ensemble.check.examples import (
     BATCHES,
     TWO_INPUTS,
@@ -22,8 +21,9 @@ from triton_ensemble.check.examples import (
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.places import find_place
 from triton_ensemble.check.repository import Repository
+from triton_ensemble.check.rules.engine import check
 from triton_ensemble.check.rules.ensembles import CHAIN
-from triton_ensemble.terminal import shorten
+from triton_ensemble.facts.terminal import shorten
 
 ANSWERS = ".copier-answers.yml"
 ONNX = A.replace("python", "onnxruntime")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from triton_ensemble.check import examples
-from triton_ensemble.check.engine import check
 from triton_ensemble.check.rules import RULES, TOPICS, Rule
+from triton_ensemble.check.rules.engine import check
 
 
 def rules() -> list[object]:

@@ -15,7 +15,7 @@ from triton_ensemble.cli import main
 FINDS = """\
 from pathlib import Path
 
-from triton_ensemble.config import Problem
+from triton_ensemble.facts.config import Problem
 
 
 def find(repository):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from triton_ensemble.check.dims import is_same_dims
-from triton_ensemble.config import (
+from triton_ensemble.facts.config import (
     ConfigSyntaxError,
     Model,
     UnreadModel,
@@ -19,15 +19,15 @@ from triton_ensemble.config import (
     read_model,
     read_models,
 )
-from triton_ensemble.config.fields import Field, fields_of
-from triton_ensemble.config.repository import (
+from triton_ensemble.facts.config.fields import Field, fields_of
+from triton_ensemble.facts.config.repository import (
     list_called_models,
     list_fused_steps,
     model_config,
     model_configs,
 )
-from triton_ensemble.config.syntax import has_comments, readable
-from triton_ensemble.config.versions import folder_of_version, version_of
+from triton_ensemble.facts.config.syntax import has_comments, readable
+from triton_ensemble.facts.config.versions import folder_of_version, version_of
 
 TEXT = """\
 name: "m"

@@ -17,9 +17,9 @@ from gatekeeper import Gatekeeper
 from support import PIPELINES, UNUSUAL, Generate, step
 from support import Project as Generated
 
-from triton_ensemble.container import health, images, restart
-from triton_ensemble.container.settings import Settings
-from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.facts.project import Project, ProjectError
+from triton_ensemble.serve.container import health, images, restart
+from triton_ensemble.serve.container.settings import Settings
 
 TWO = {"A": "FP32[4]", "B": "FP32[4]"}
 

@@ -10,9 +10,9 @@ import pytest
 from docs_blocks import read_blocks
 from support import ROOT
 
-from triton_ensemble.adopt.command import adopt
-from triton_ensemble.adopt.refusal import Refused
-from triton_ensemble.adopt.written import pipeline_yml
+from triton_ensemble.author.adopt.command import adopt
+from triton_ensemble.author.adopt.refusal import Refused
+from triton_ensemble.author.adopt.written import pipeline_yml
 
 PAGE = (ROOT / "docs/adopt.md").read_text()
 ENSEMBLE = """

@@ -16,9 +16,9 @@ from sybil import Example
 from sybil.evaluators.python import PythonEvaluator
 from sybil.typing import Evaluator
 
-from triton_ensemble import catalog
-from triton_ensemble.pipeline.rules import rules
-from triton_ensemble.samples import files
+from triton_ensemble.compile.rules import rules
+from triton_ensemble.facts import catalog
+from triton_ensemble.testing import files
 
 
 def check_pipeline(block: Example) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from docs_blocks import PAGES, read_blocks
 from support import ROOT, Generate, step
 
-from triton_ensemble import catalog
+from triton_ensemble.facts import catalog
 
 
 def read_targets(makefile: Path) -> set[str]:

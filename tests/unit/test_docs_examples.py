@@ -6,8 +6,8 @@ import yaml
 from docs_blocks import read_blocks
 from support import ROOT
 
-from triton_ensemble import catalog
-from triton_ensemble.pipeline.rules import rules
+from triton_ensemble.compile.rules import rules
+from triton_ensemble.facts import catalog
 
 
 def test_the_engines_of_text_to_image_are_accepted() -> None:

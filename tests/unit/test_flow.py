@@ -18,11 +18,11 @@ from copier.errors import UserMessageError
 from gatekeeper import DEFAULTS, Gatekeeper
 from support import PIPELINES, ROOT, Generate, problem, step
 
-from triton_ensemble import catalog
-from triton_ensemble.adopt.command import adopt
-from triton_ensemble.adopt.refusal import Refused
-from triton_ensemble.pipeline.flow import Answers, format_flow
-from triton_ensemble.pipeline.rules import Rules, problems_in
+from triton_ensemble.author.adopt.command import adopt
+from triton_ensemble.author.adopt.refusal import Refused
+from triton_ensemble.compile.flow import Answers, format_flow
+from triton_ensemble.compile.rules import Rules, problems_in
+from triton_ensemble.facts import catalog
 
 START: dict[str, str] = catalog.table("prompts")["start"]
 COLUMNS = 80 - len("Validation error for question 'flow': ")

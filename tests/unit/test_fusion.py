@@ -12,8 +12,8 @@ from gatekeeper import Gatekeeper
 from support import step
 from wiring_support import wired
 
-from triton_ensemble import catalog
-from triton_ensemble.catalog import table
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.catalog import table
 
 
 def chain(**fields: Any) -> dict[str, Any]:

@@ -8,7 +8,12 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from triton_ensemble.gateway.answers import PIECE, format_json, image, outputs_as_json
+from triton_ensemble.gateway.answers import (
+    PIECE,
+    format_json,
+    image,
+    outputs_as_json,
+)
 from triton_ensemble.gateway.predict import Answer
 
 PNG = b"\x89PNG\r\n\x1a\n"

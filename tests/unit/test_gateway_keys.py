@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from triton_ensemble.container import serve
 from triton_ensemble.gateway.call import Call, Keys
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings, SettingsError
+from triton_ensemble.serve.container import serve
 
 NOTHING: Any = None
 UTF16 = "key\n".encode("utf-16")

@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from triton_ensemble.gateway.admission import ERROR_BYTES, OBJECT_BYTES, Admission, Body
+from triton_ensemble.gateway.admission import (
+    ERROR_BYTES,
+    OBJECT_BYTES,
+    Admission,
+    Body,
+)
 from triton_ensemble.gateway.bodies import is_json
 from triton_ensemble.gateway.forms import read_rows
 from triton_ensemble.gateway.refusal import Refusal

@@ -19,7 +19,7 @@ from triton_ensemble.gateway.api import Calls, Handlers
 from triton_ensemble.gateway.gateway import Gateway
 from triton_ensemble.gateway.server import Connection
 from triton_ensemble.gateway.settings import Settings
-from triton_ensemble.samples.files import Sample
+from triton_ensemble.testing.files import Sample
 
 CLIENT: Any = SimpleNamespace(tensors=SimpleNamespace(INPUTS={}, SEQUENTIAL=False))
 ALIVE = PlainTextResponse("alive")

@@ -12,7 +12,7 @@ from triton_ensemble.gateway.api import Calls
 from triton_ensemble.gateway.call import WATCH_S, Call
 from triton_ensemble.gateway.gateway import Gateway
 from triton_ensemble.gateway.settings import Settings
-from triton_ensemble.samples.files import Sample
+from triton_ensemble.testing.files import Sample
 
 APP: Any = None
 

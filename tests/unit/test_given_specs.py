@@ -9,9 +9,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from triton_ensemble.guide.draft import Draft
-from triton_ensemble.guide.step_questions import FILE, add_described_step, check_files, questions
-from triton_ensemble.project import ProjectError
+from triton_ensemble.author.draft import Draft
+from triton_ensemble.author.step_questions import (
+    FILE,
+    add_described_step,
+    check_files,
+    questions,
+)
+from triton_ensemble.facts.project import ProjectError
 
 HEARD = Draft().add_line(
     "listen python: AUDIO FP32[-1] -> MEL FP32[1, 40, 98], OTHER FP32[1, -1, 98], IDS INT64[1, 40, 98]",
@@ -36,7 +41,7 @@ def test_only_tensors_that_fit_are_offered(
     said: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offered: list[list[Any]] = []
-    show = "triton_ensemble.guide.step_questions.questionary.select"
+    show = "triton_ensemble.author.step_questions.questionary.select"
     monkeypatch.setattr(show, lambda question, choices, default: offered.append(choices))
     asked = next(each for each in questions(HEARD, said) if each.key == "input mel")
     asked.show(None)

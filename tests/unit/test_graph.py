@@ -17,8 +17,8 @@ from jinja2.sandbox import SandboxedEnvironment
 from support import OPEN_DIMS, PIPELINES, UNUSUAL, step
 
 from triton_ensemble.adapter.typed import read_typed
-from triton_ensemble.pipeline.graph import Graph
-from triton_ensemble.pipeline.rules import rules
+from triton_ensemble.compile.graph import Graph
+from triton_ensemble.compile.rules import rules
 
 MakeGraph = Callable[..., dict[str, Any]]
 AWKWARD = [

@@ -14,14 +14,14 @@ import pytest
 import yaml
 from guide_support import FAN, write_onnx
 
-from triton_ensemble.adopt.fields import Defaults
-from triton_ensemble.guide import origin
-from triton_ensemble.guide.draft import Draft, RefusedLine, accept_answers
-from triton_ensemble.guide.drawing import draw_steps
-from triton_ensemble.guide.given import models_in, read_given_model
-from triton_ensemble.guide.tensor import Tensor
-from triton_ensemble.guide.written import add_step_text
-from triton_ensemble.project import ProjectError
+from triton_ensemble.author import origin
+from triton_ensemble.author.adopt.fields import Defaults
+from triton_ensemble.author.draft import Draft, RefusedLine, accept_answers
+from triton_ensemble.author.drawing import draw_steps
+from triton_ensemble.author.given import models_in, read_given_model
+from triton_ensemble.author.tensor import Tensor
+from triton_ensemble.author.written import add_step_text
+from triton_ensemble.facts.project import ProjectError
 
 BATCHED, SINGLE = Defaults(0, 8, 100), Defaults(0, 0, 0)
 

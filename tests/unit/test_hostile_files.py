@@ -22,16 +22,22 @@ from hostile_answers_support import RICH, changed, places
 from hostile_files import DEEP, FILES, PART_FILES, replace, write_files, write_hostile
 from support import step
 
-from triton_ensemble import catalog
-from triton_ensemble.check.engine import check
-from triton_ensemble.check.examples import MODEL, A, ensemble_text, step_text, write
+from triton_ensemble.check.examples import (
+    MODEL,
+    A,
+    ensemble_text,
+    step_text,
+    write,
+)
+from triton_ensemble.check.rules.engine import check
 from triton_ensemble.cli import main
-from triton_ensemble.container import request
-from triton_ensemble.project import Project
-from triton_ensemble.push import files as push_files
-from triton_ensemble.reading import iter_files
-from triton_ensemble.repository import published
-from triton_ensemble.samples import files
+from triton_ensemble.deploy import pushed_files as push_files
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.project import Project
+from triton_ensemble.facts.reading import iter_files
+from triton_ensemble.serve import published
+from triton_ensemble.serve.container import request
+from triton_ensemble.testing import files
 
 # More, and others: STRANGE=1000 SEED=7 python -m pytest tests/unit/test_hostile_files.py
 STRANGE = int(os.environ.get("STRANGE", 30))

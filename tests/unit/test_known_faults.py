@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from triton_ensemble import catalog
-from triton_ensemble.answers import FILE
-from triton_ensemble.check.engine import check
 from triton_ensemble.check.examples import write
 from triton_ensemble.check.rules.deployment import PROJECT
-from triton_ensemble.pipeline.rules import rules
+from triton_ensemble.check.rules.engine import check
+from triton_ensemble.compile.rules import rules
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.answers import FILE
 
 TABLE = catalog.table("faults")
 CALLS = {"calls": ["n"]}

@@ -14,14 +14,24 @@ from typing import Any
 import pytest
 from support import ROOT, Generate, Project, step
 
-from triton_ensemble import catalog
 from triton_ensemble.environment.help import GROUPS
-from triton_ensemble.environment.needs import BESIDE, DEV, STORED, list_parts
+from triton_ensemble.environment.needs import (
+    BESIDE,
+    DEV,
+    STORED,
+    list_parts,
+)
 from triton_ensemble.environment.remedies import explain
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.project import ProjectError
 from triton_ensemble.launch import Environment, main
-from triton_ensemble.project import ProjectError
-from triton_ensemble.repository.stubs import is_strict
-from triton_ensemble.targets import MAKE_OPTIONS, SHELL_OPTIONS, list_options, run_target
+from triton_ensemble.serve.stubs import is_strict
+from triton_ensemble.targets import (
+    MAKE_OPTIONS,
+    SHELL_OPTIONS,
+    list_options,
+    run_target,
+)
 
 PACKAGE = ROOT / "src/triton_ensemble"
 # The modules that any Python 3.9 or newer can run.
@@ -232,7 +242,7 @@ def test_a_target_is_a_list_of_commands(
     monkeypatch.chdir(default_project.path)
     for name, value in {"MAKEFLAGS": "FORMAT=github", "FORMAT": "github", "SETUP": ""}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("triton_ensemble.repository.stubs.main", lambda: 0)
+    monkeypatch.setattr("triton_ensemble.serve.stubs.main", lambda: 0)
 
     def call(words: Sequence[str]) -> int:
         called.append(" ".join(words))

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from triton_ensemble.check import examples
-from triton_ensemble.check.engine import check
-from triton_ensemble.check.examples import BATCHES, MODEL, A, ensemble_text, step_text
+from triton_ensemble.check.examples import (
+    BATCHES,
+    MODEL,
+    A,
+    ensemble_text,
+    step_text,
+)
+from triton_ensemble.check.rules.engine import check
 
 ENVIRONMENT = 'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "$$TRITON_MODEL_DIRECTORY/{}" }} }}'
 STRATEGY = 'parameters {{ key: "TRITON_BATCH_STRATEGY_PATH" value {{ string_value: "{}" }} }}'

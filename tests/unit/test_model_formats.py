@@ -10,8 +10,8 @@ import pytest
 from hand_made import onnx_model
 from model_bytes import SMALLEST, zipped
 
-from triton_ensemble.check.engine import check
 from triton_ensemble.check.examples import A, write
+from triton_ensemble.check.rules.engine import check
 
 ONNX, TORCH, *_ = SMALLEST.values()
 BACKENDS = dict(zip(SMALLEST, ("onnxruntime", "pytorch", "openvino", "tensorrt"), strict=True))

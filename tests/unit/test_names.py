@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from support import step
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from triton_ensemble import catalog
-from triton_ensemble.pipeline.render import render
-from triton_ensemble.pipeline.rules import Rules
+from triton_ensemble.compile.render import render
+from triton_ensemble.compile.rules import Rules
+from triton_ensemble.facts import catalog
 
 if sys.version_info >= (3, 11):
     import tomllib

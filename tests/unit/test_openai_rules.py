@@ -9,7 +9,7 @@ from answers_support import GOOD
 from support import step
 
 from triton_ensemble.check.pipeline.problems import list_problems
-from triton_ensemble.pipeline.rules import rules
+from triton_ensemble.compile.rules import rules
 
 EMBEDDINGS = {"input": "TEXT", "output": "VECTOR"}
 RERANK = {"query": "QUERY", "document": "TEXT", "score": "SCORE"}

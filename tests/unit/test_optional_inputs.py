@@ -12,7 +12,7 @@ from support import ROOT, step
 from wiring_support import wired
 
 from triton_ensemble.check import examples
-from triton_ensemble.check.engine import check
+from triton_ensemble.check.rules.engine import check
 
 KEEPER = Gatekeeper(ROOT)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from triton_ensemble.catalog import table
-from triton_ensemble.container import kinds, pin
+from triton_ensemble.facts.catalog import table
+from triton_ensemble.serve.container import kinds, pin
 
 DIGEST = "sha256:" + 64 * "a"
 OTHER = "sha256:" + 64 * "b"

@@ -10,11 +10,11 @@ import pytest
 import yaml
 from support import ROOT
 
-from triton_ensemble.catalog import template_root
 from triton_ensemble.check.pipeline.check import check_pipeline
 from triton_ensemble.cli import main
-from triton_ensemble.pipeline.render import render_configs
-from triton_ensemble.pipeline.rules import Rules, rules_with
+from triton_ensemble.compile.render import render_configs
+from triton_ensemble.compile.rules import Rules, rules_with
+from triton_ensemble.facts.catalog import template_root
 
 GOOD = """\
 # What it is for

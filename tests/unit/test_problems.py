@@ -12,15 +12,15 @@ import yaml
 from answers_support import GOOD, one
 from support import ROOT, step
 
-from triton_ensemble import catalog
-from triton_ensemble.answers import Answers
 from triton_ensemble.check.formats import format_text
 from triton_ensemble.check.pipeline import check
 from triton_ensemble.check.pipeline.check import check_pipeline
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.cli import main
-from triton_ensemble.pipeline.rules import Mistake, rules
+from triton_ensemble.compile.rules import Mistake, rules
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.answers import Answers
 
 Record = tuple[str, list[str | int], Answers]
 ONE = ["steps", "one"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from triton_ensemble.pipeline.rules import rules
-from triton_ensemble.project import FILE, Project, ProjectError
+from triton_ensemble.compile.rules import rules
+from triton_ensemble.facts.project import FILE, Project, ProjectError
 
 FACTS: dict[str, Any] = rules().answer({})["graph"]["facts"]
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from support import ROOT
 
-from triton_ensemble import catalog
-from triton_ensemble.pipeline.rules import RefusedAnswers
+from triton_ensemble.compile.rules import RefusedAnswers
+from triton_ensemble.facts import catalog
 
 FIELDS_PAGE = runpy.run_path(str(ROOT / "scripts/fields_page.py"))
 LISTS = runpy.run_path(str(ROOT / "scripts/lists.py"))

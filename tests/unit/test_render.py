@@ -18,12 +18,13 @@ from jinja2 import Environment
 from jinja2.sandbox import SandboxedEnvironment
 from support import PIPELINES, ROOT, UNUSUAL, Generate, Project, slow_but
 
-from triton_ensemble import __version__, catalog
-from triton_ensemble.answers import FILE, read_answers
-from triton_ensemble.pipeline import environment
-from triton_ensemble.pipeline.environment import TrustedEnvironment
-from triton_ensemble.pipeline.render import list_templates, render
-from triton_ensemble.pipeline.rules import Rules
+from triton_ensemble import __version__
+from triton_ensemble.compile import environment
+from triton_ensemble.compile.environment import TrustedEnvironment
+from triton_ensemble.compile.render import list_templates, render
+from triton_ensemble.compile.rules import Rules
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.answers import FILE, read_answers
 
 # More, and others: DRAWN=300 SEED=7 python -m pytest tests/unit/test_render.py -k drawn
 DRAWN = int(os.environ.get("DRAWN", "4"))

@@ -32,10 +32,10 @@ from support import (
 )
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from triton_ensemble import catalog
-from triton_ensemble import project as project_facts
 from triton_ensemble.adapter.seams import read_manifest
 from triton_ensemble.adapter.typed import read_json
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts import project as project_facts
 from triton_ensemble.gateway.page import Pipeline
 
 if sys.version_info >= (3, 11):

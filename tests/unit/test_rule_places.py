@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from triton_ensemble.check import examples
-from triton_ensemble.check.engine import check
 from triton_ensemble.check.rules import OF_EXTRAS, RULES
+from triton_ensemble.check.rules.engine import check
 
 # In the model repository, or in the project around it, where each field of a config has a line of its own.
 PLACES = {

@@ -13,7 +13,7 @@ from hostile_answers_support import CHOSEN, changed
 from jsonschema import Draft7Validator
 from support import ROOT
 
-from triton_ensemble.pipeline.rules import Mistake, Rules
+from triton_ensemble.compile.rules import Mistake, Rules
 
 SCHEMA = ROOT / "template" / "vendor" / "pipeline.schema.json"
 # What no JSON Schema says: rules, and kinds of values that have words of their own.

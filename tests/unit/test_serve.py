@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from serve_support import identity, logs_are_in, repository, served  # noqa: F401
 
-from triton_ensemble.server.environment import problems
-from triton_ensemble.server.local_triton import LocalTriton
-from triton_ensemble.server.process import ServerError
+from triton_ensemble.serve.local.environment import problems
+from triton_ensemble.serve.local.local_triton import LocalTriton
+from triton_ensemble.serve.local.process import ServerError
 
 
 @pytest.mark.parametrize("port", [-1, 65536])
@@ -43,16 +43,20 @@ def fill_disk(*_: object, **__: object) -> None:
         ("platform.libc_ver", lambda: ("glibc", "2.31"), "needs glibc 2.35, not 2.31"),
         ("sys.version_info", (3, 13, 0), "runs on Python 3.10 to 3.12"),
         (
-            "triton_ensemble.server.environment._version",
+            "triton_ensemble.serve.local.environment._version",
             {"numpy": "1.26.4"}.get,
             "pip install nvidia-pytriton==0.7.0",
         ),
         (
-            "triton_ensemble.server.environment._version",
+            "triton_ensemble.serve.local.environment._version",
             lambda package: "2.1.0",
             "needs numpy<2, not 2.1.0",
         ),
-        ("triton_ensemble.server.environment.LIBPYTHON", "libnosuch.so", "has no libnosuch.so"),
+        (
+            "triton_ensemble.serve.local.environment.LIBPYTHON",
+            "libnosuch.so",
+            "has no libnosuch.so",
+        ),
         *(
             (
                 "tempfile.tempdir",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from triton_ensemble.client import Arrays
+from triton_ensemble.facts.client import Arrays
 from triton_ensemble.gateway.predict import SharedCalls
 
 

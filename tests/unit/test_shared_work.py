@@ -13,7 +13,7 @@ import pytest
 from shared_work import FROM_TEMPLATE, VARIABLE
 from support import run, succeed
 
-from triton_ensemble.repository import model_files
+from triton_ensemble.serve import model_files
 
 TEMPLATE = "{% for a in b %}{{ a }}\n{% endfor %}{% macro c() %}d{% endmacro %}"
 

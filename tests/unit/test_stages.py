@@ -10,10 +10,10 @@ import yaml
 from answers_support import GOOD
 from support import Generate, call, step
 
-from triton_ensemble.check.engine import check
 from triton_ensemble.check.pipeline.problems import list_problems
-from triton_ensemble.pipeline.rules import rules
-from triton_ensemble.project import Project, ProjectError
+from triton_ensemble.check.rules.engine import check
+from triton_ensemble.compile.rules import rules
+from triton_ensemble.facts.project import Project, ProjectError
 
 STEPS = [
     step("one", ["A"], ["B"], "openvino", versions=[1, 2]),

@@ -10,8 +10,8 @@ from textwrap import indent
 import pytest
 from support import PIPELINES, UNUSUAL, Generate, Project
 
-from triton_ensemble.check.engine import check
 from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.rules.engine import check
 
 CONFIG = 'backend: "python"\ninput { name: "A" data_type: TYPE_FP32 dims: [4] }\noutput { name: "B" data_type: TYPE_FP32 dims: [4] }\n'
 SEQUENCE = f"max_batch_size: 8\n{CONFIG}sequence_batching {{ }}\n"

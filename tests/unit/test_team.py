@@ -13,7 +13,7 @@ from support import Project, call
 from team_support import TEAM, TEAM_YML, lacking, set_up, write_team
 from update_support import Copy, copy, origin
 
-from triton_ensemble.pipeline.rules import Rules
+from triton_ensemble.compile.rules import Rules
 
 __all__ = ["copy", "origin"]
 

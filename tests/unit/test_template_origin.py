@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
-from triton_ensemble.guide import origin
+from triton_ensemble.author import origin
 
 
 def test_an_installed_wheel_is_not_taken_for_the_template(

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from support import Project
 
-from triton_ensemble.answers import FILE
-from triton_ensemble.check.engine import check
 from triton_ensemble.check.examples import A, write
 from triton_ensemble.check.finding import Finding
+from triton_ensemble.check.rules.engine import check
 from triton_ensemble.environment.needs import list_parts
+from triton_ensemble.facts.answers import FILE
+from triton_ensemble.facts.project import ProjectError
 from triton_ensemble.launch import Environment
-from triton_ensemble.project import ProjectError
 from triton_ensemble.targets import run_target
 
 

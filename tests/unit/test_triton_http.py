@@ -19,7 +19,7 @@ import pytest
 from support import ROOT
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from triton_ensemble.client import Arrays
+from triton_ensemble.facts.client import Arrays
 from triton_ensemble.gateway.predict import Predictor
 from triton_ensemble.gateway.triton_http import TritonHttp, _Connection
 

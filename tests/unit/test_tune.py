@@ -17,9 +17,15 @@ from support import (
 )
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
-from triton_ensemble.config.repository import list_fused_steps, model_configs
-from triton_ensemble.pipeline.file import replace, set_values
-from triton_ensemble.tune.settings import Settings, change_setting, configure, edits, tunable
+from triton_ensemble.compile.file import replace, set_values
+from triton_ensemble.facts.config.repository import list_fused_steps, model_configs
+from triton_ensemble.measure.tune_settings import (
+    Settings,
+    change_setting,
+    configure,
+    edits,
+    tunable,
+)
 
 TEXT = """\
 # The owner's.

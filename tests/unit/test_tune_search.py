@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from triton_ensemble.bench.figures import Level, Load
-from triton_ensemble.bench.saturation import measure_saturation, saturation_point
-from triton_ensemble.tune.concurrency import Probe, level_to_tune, window_s
-from triton_ensemble.tune.search import Search
-from triton_ensemble.tune.settings import Setting, Settings
-from triton_ensemble.tune.trials import (
+from triton_ensemble.measure.concurrency import Probe, level_to_tune, window_s
+from triton_ensemble.measure.figures import Level, Load
+from triton_ensemble.measure.saturation import measure_saturation, saturation_point
+from triton_ensemble.measure.trials import (
     Objective,
     RefusedError,
     TooShortError,
@@ -24,6 +22,8 @@ from triton_ensemble.tune.trials import (
     is_beyond_noise,
     table,
 )
+from triton_ensemble.measure.tune_search import Search
+from triton_ensemble.measure.tune_settings import Setting, Settings
 
 INSTANCES = Setting("instances", ("net",), (("steps", 0),), 1, (1, 2, 4))
 BATCHING = Setting("batching", ("net",), (("steps", 0),), True, (False, True))

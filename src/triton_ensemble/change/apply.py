@@ -14,12 +14,23 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from triton_ensemble.answers import FILE, list_changed_answers
 from triton_ensemble.change import ChangeError
-from triton_ensemble.change.kept import CONFLICTS, is_remembered, list_conflicts, remember, undo
-from triton_ensemble.change.stage import PREFIX, alone, file_problem, interruptible
+from triton_ensemble.change.kept import (
+    CONFLICTS,
+    is_remembered,
+    list_conflicts,
+    remember,
+    undo,
+)
+from triton_ensemble.change.stage import (
+    PREFIX,
+    alone,
+    file_problem,
+    interruptible,
+)
 from triton_ensemble.change.state import PIPELINE, State, read_state
-from triton_ensemble.signals import ignore_signals
+from triton_ensemble.facts.answers import FILE, list_changed_answers
+from triton_ensemble.facts.signals import ignore_signals
 
 IN_CI = "pipeline.yml: is not applied; run `make apply` and commit"
 
@@ -81,7 +92,7 @@ def _check_answers(root: Path) -> None:
     """Raise ChangeError for mistakes in pipeline.yml that Copier can't refuse, or remember the text as correct."""
     from triton_ensemble.check.formats import format_text
     from triton_ensemble.check.pipeline.check import check_answers
-    from triton_ensemble.pipeline.templates import RulesError
+    from triton_ensemble.compile.templates import RulesError
 
     try:
         refused = check_answers(root / PIPELINE)

@@ -8,11 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from triton_ensemble.answers import FILE
 from triton_ensemble.change import ChangeError
-from triton_ensemble.change.git import git, list_ignored, parse_renames, run_aside
-from triton_ensemble.pipeline.render import File, write_files
-from triton_ensemble.reading import DATA_BYTES, read_bytes
+from triton_ensemble.change.git import (
+    git,
+    list_ignored,
+    parse_renames,
+    run_aside,
+)
+from triton_ensemble.compile.render import File, write_files
+from triton_ensemble.facts.answers import FILE
+from triton_ensemble.facts.reading import DATA_BYTES, read_bytes
 
 Files = Mapping[str, File]
 # The template writes these as a whole: they are merged neither by line nor by hand.

@@ -8,11 +8,16 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from triton_ensemble.answers import Answers, UnreadableAnswers, list_changed_answers, read_answers
 from triton_ensemble.change import ChangeError
 from triton_ensemble.change.stage import PREFIX, Stage
-from triton_ensemble.pipeline.file import replace
-from triton_ensemble.reading import iter_files, read_bytes
+from triton_ensemble.compile.file import replace
+from triton_ensemble.facts.answers import (
+    Answers,
+    UnreadableAnswers,
+    list_changed_answers,
+    read_answers,
+)
+from triton_ensemble.facts.reading import iter_files, read_bytes
 
 FOLDER = ".apply"
 LAST = "last"  # the stage of the last change, from which it can be undone

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import yaml
 
-from triton_ensemble.answers import FILE, Answers
 from triton_ensemble.change import ChangeError
 from triton_ensemble.change.changes import Changes, Files, compare_renderings
 from triton_ensemble.change.git import list_skipped
@@ -28,9 +27,10 @@ from triton_ensemble.change.stage import make_stage
 from triton_ensemble.change.state import PIPELINE, State
 from triton_ensemble.check.formats import format_text
 from triton_ensemble.check.pipeline.check import check_pipeline, read_saved_answers
-from triton_ensemble.pipeline.render import File, render
-from triton_ensemble.pipeline.rules import RefusedAnswers, Rules, rules
-from triton_ensemble.reading import DATA_BYTES, read_bytes
+from triton_ensemble.compile.render import File, render
+from triton_ensemble.compile.rules import RefusedAnswers, Rules, rules
+from triton_ensemble.facts.answers import FILE, Answers
+from triton_ensemble.facts.reading import DATA_BYTES, read_bytes
 
 
 @dataclass(frozen=True)

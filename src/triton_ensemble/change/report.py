@@ -14,9 +14,9 @@ from triton_ensemble.change.kept import CONFLICTS, KEPT
 from triton_ensemble.change.owned import FOLLOWS, OwnedCode
 from triton_ensemble.change.project import Change
 from triton_ensemble.change.table import table
+from triton_ensemble.compile.graph import Binding, Graph, Step
+from triton_ensemble.compile.rules import RefusedAnswers
 from triton_ensemble.environment.lock import FACTS, LOCK, list_missing
-from triton_ensemble.pipeline.graph import Binding, Graph, Step
-from triton_ensemble.pipeline.rules import RefusedAnswers
 
 SPARSE = "some are outside your sparse checkout; to commit those too: git add --all --sparse"
 INTERFACE = "hooks/messages/after_update.jinja"

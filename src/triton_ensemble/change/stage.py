@@ -23,9 +23,14 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from triton_ensemble.change import ChangeError
-from triton_ensemble.reading import MODEL_BYTES, is_foreign, read_bytes, read_json
-from triton_ensemble.signals import STOPS
-from triton_ensemble.terminal import escape_streams
+from triton_ensemble.facts.reading import (
+    MODEL_BYTES,
+    is_foreign,
+    read_bytes,
+    read_json,
+)
+from triton_ensemble.facts.signals import STOPS
+from triton_ensemble.facts.terminal import escape_streams
 
 try:
     import fcntl

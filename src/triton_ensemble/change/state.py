@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from triton_ensemble.answers import (
+from triton_ensemble.change import ChangeError
+from triton_ensemble.facts.answers import (
     FILE,
     NO_YAML,
     UNMERGED,
@@ -17,8 +18,7 @@ from triton_ensemble.answers import (
     load_yaml,
     read_answers,
 )
-from triton_ensemble.change import ChangeError
-from triton_ensemble.reading import read_bytes
+from triton_ensemble.facts.reading import read_bytes
 
 PIPELINE = "pipeline.yml"
 

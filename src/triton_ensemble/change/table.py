@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from triton_ensemble.change.owned import OwnedCode, is_code
 from triton_ensemble.change.project import Change
-from triton_ensemble.project import is_stub, is_stub_code
+from triton_ensemble.facts.project import is_stub, is_stub_code
 
 COLUMNS = 80
 MANY = 3  # files of a folder that became the same are one row

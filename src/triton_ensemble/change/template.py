@@ -15,10 +15,10 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triton_ensemble.answers import FILE, Answers
 from triton_ensemble.change import ChangeError
 from triton_ensemble.change.git import git_aside
-from triton_ensemble.reading import MIB
+from triton_ensemble.facts.answers import FILE, Answers
+from triton_ensemble.facts.reading import MIB
 
 if TYPE_CHECKING:
     from packaging.version import Version

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from triton_ensemble.answers import FILE
 from triton_ensemble.change import ChangeError
 from triton_ensemble.change.apply import attempt, undo_last
 from triton_ensemble.change.git import git, last_line
@@ -28,8 +27,9 @@ from triton_ensemble.change.state import read_state
 from triton_ensemble.change.template import CURRENT, Template
 from triton_ensemble.environment.lock import main as renew_locks
 from triton_ensemble.environment.setup import list_lacking
-from triton_ensemble.progress import Progress
-from triton_ensemble.signals import hold_signals, ignore_signals
+from triton_ensemble.facts.answers import FILE
+from triton_ensemble.facts.progress import Progress
+from triton_ensemble.facts.signals import hold_signals, ignore_signals
 
 PACKAGES, LACKING = "packages", "packages.txt"
 PIP = [sys.executable, "-m", "pip", "install"]

@@ -8,16 +8,16 @@ import sys
 import zipfile
 from pathlib import Path
 
-from triton_ensemble.answers import FILE
 from triton_ensemble.change import ChangeError
 from triton_ensemble.change.git import last_line
 from triton_ensemble.change.project import Change, ChangedProject
 from triton_ensemble.change.state import State
 from triton_ensemble.change.template import Template
 from triton_ensemble.check.pipeline.problems import list_problems
-from triton_ensemble.pipeline.render import File, render_project
-from triton_ensemble.pipeline.rules import rules
-from triton_ensemble.reading import iter_files
+from triton_ensemble.compile.render import File, render_project
+from triton_ensemble.compile.rules import rules
+from triton_ensemble.facts.answers import FILE
+from triton_ensemble.facts.reading import iter_files
 
 CHANGELOG = "triton_ensemble/CHANGELOG.md"
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from triton_ensemble.check.python_code import Function, PythonFile
-from triton_ensemble.config import Model
-from triton_ensemble.config.repository import read_manifest_calls
-from triton_ensemble.reading import iter_files, read_codes
+from triton_ensemble.facts.config import Model
+from triton_ensemble.facts.config.repository import read_manifest_calls
+from triton_ensemble.facts.reading import iter_files, read_codes
 
 BLS = "InferenceRequest"  # the class by whose objects code calls a model
 RUNS = ("exec", "async_exec")

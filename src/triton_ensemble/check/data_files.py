@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from triton_ensemble import catalog
-from triton_ensemble.config import Model, Part, Problem, type_name
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.config import (
+    Model,
+    Part,
+    Problem,
+    type_name,
+)
 
 SHORTEST_STRING_BYTES = 4  # the length of an empty string
 

@@ -8,7 +8,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from triton_ensemble.check.wiring import Meeting, Wiring
-from triton_ensemble.config import Model, ModelConfig, Part, Problem, UnreadModel
+from triton_ensemble.facts.config import (
+    Model,
+    ModelConfig,
+    Part,
+    Problem,
+    UnreadModel,
+)
 
 SCHEDULING = "ensemble_scheduling"
 Place = tuple[Part, ...]

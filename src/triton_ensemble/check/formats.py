@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 
 from triton_ensemble.check.finding import Finding
-from triton_ensemble.terminal import escape_line
+from triton_ensemble.facts.terminal import escape_line
 
 
 def format_text(findings: Iterable[Finding]) -> str:

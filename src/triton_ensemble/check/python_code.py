@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from triton_ensemble.config import Model, Problem
-from triton_ensemble.reading import CODE_BYTES, read_bytes
+from triton_ensemble.facts.config import Model, Problem
+from triton_ensemble.facts.reading import CODE_BYTES, read_bytes
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Version = tuple[int, int]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from triton_ensemble.answers import Answers, answers_of
 from triton_ensemble.check.calls import Call, iter_calls
 from triton_ensemble.check.ensemble import Ensemble, is_decoupled
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.python_code import PythonFile, python_files
 from triton_ensemble.check.step_code import StepCall, step_calls
-from triton_ensemble.config import Model, UnreadModel, read_models
+from triton_ensemble.facts.answers import Answers, answers_of
+from triton_ensemble.facts.config import Model, UnreadModel, read_models
 
 
 @dataclass

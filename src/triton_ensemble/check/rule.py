@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from triton_ensemble.check.examples import Example
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
-from triton_ensemble.config import Problem
-from triton_ensemble.terminal import shorten
+from triton_ensemble.facts.config import Problem
+from triton_ensemble.facts.terminal import shorten
 
 Subject = TypeVar("Subject")
 Find = Callable[[Subject], Iterator[Problem]]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from triton_ensemble.check.python_code import Function, PythonFile, compile_file
-from triton_ensemble.config import Model
-from triton_ensemble.reading import read_json
+from triton_ensemble.facts.config import Model
+from triton_ensemble.facts.reading import read_json
 
 CLASS, METHOD = "Step", "__call__"
 

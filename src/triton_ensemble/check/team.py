@@ -16,14 +16,19 @@ from pathlib import Path
 
 import yaml
 
-from triton_ensemble.answers import FILE, NO_YAML, load_yaml, yaml_problem
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import make_finding
-from triton_ensemble.config import Problem, did_you_mean
 from triton_ensemble.environment.needs import read_state
+from triton_ensemble.facts.answers import (
+    FILE,
+    NO_YAML,
+    load_yaml,
+    yaml_problem,
+)
+from triton_ensemble.facts.config import Problem, did_you_mean
+from triton_ensemble.facts.terminal import shorten
 from triton_ensemble.launch import STATE
-from triton_ensemble.terminal import shorten
 
 FOLDER = Path("vendor", "team")
 WHEEL = "vendor/triton_ensemble-*.whl"

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from triton_ensemble.check.dims import is_same_dims
-from triton_ensemble.config import Model, enum_name
+from triton_ensemble.facts.config import Model, enum_name
 
 
 @dataclass(eq=False)

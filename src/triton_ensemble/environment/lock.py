@@ -23,7 +23,7 @@ from typing import TypedDict
 
 from triton_ensemble.adapter.typed import read_json
 from triton_ensemble.environment.needs import read_torch_index
-from triton_ensemble.terminal import escape_streams
+from triton_ensemble.facts.terminal import escape_streams
 
 LOCK, DEV_LOCK = Path("requirements.lock"), Path("requirements-dev.lock")
 FACTS, PYPROJECT = Path("vendor", "project.json"), Path("pyproject.toml")

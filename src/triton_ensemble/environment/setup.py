@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from triton_ensemble.environment.needs import SOURCES
-from triton_ensemble.terminal import escape_streams
+from triton_ensemble.facts.terminal import escape_streams
 
 VENDORED = Path("vendor/requirements.txt")
 EXTRA = re.compile(r"""extra == ["']([\w-]+)""")

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 from triton_ensemble.gateway import worker
 
 if TYPE_CHECKING:
-    from triton_ensemble.gateway.api import Key, Pipeline, Text, service
+    from triton_ensemble.gateway.api import (
+        Key,
+        Pipeline,
+        Text,
+        service,
+    )
 
 __all__ = ["Key", "Pipeline", "Text", "service"]
 worker.reserve()  # before another module imports prometheus_client

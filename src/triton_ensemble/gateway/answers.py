@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import orjson
 
-from triton_ensemble.client import Array, Arrays
+from triton_ensemble.facts.client import Array, Arrays
 from triton_ensemble.gateway.forms import BASE64, Names
 from triton_ensemble.gateway.predict import Answer
-from triton_ensemble.samples.images import kind
+from triton_ensemble.testing.images import kind
 
 QUALITY = re.compile(r"\s*q\s*=\s*([01](\.\d*)?)\s*")
 JSON = "application/json"

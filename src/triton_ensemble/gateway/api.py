@@ -21,7 +21,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from triton_ensemble.client import Arrays, Package
+from triton_ensemble.facts.client import Arrays, Package
+from triton_ensemble.facts.project import Project
 from triton_ensemble.gateway import describe, observe, page
 from triton_ensemble.gateway.admission import Body
 from triton_ensemble.gateway.call import FAILED, Call
@@ -29,8 +30,7 @@ from triton_ensemble.gateway.gateway import LOG, Gateway
 from triton_ensemble.gateway.openai import Route
 from triton_ensemble.gateway.refusal import Refusal, make_invalid
 from triton_ensemble.gateway.settings import Settings
-from triton_ensemble.project import Project
-from triton_ensemble.samples.files import choose_probe, samples
+from triton_ensemble.testing.files import choose_probe, samples
 
 BYTES = describe.make_object({"base64": describe.TEXT})  # that are not UTF-8
 Text: TypeAlias = Annotated[str | dict[str, str], WithJsonSchema({"anyOf": [describe.TEXT, BYTES]})]

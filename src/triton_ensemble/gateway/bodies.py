@@ -11,10 +11,15 @@ from itertools import chain
 
 import orjson
 
-from triton_ensemble.client import Package, Tensor, Tensors
+from triton_ensemble.facts.client import Package, Tensor, Tensors
 from triton_ensemble.gateway import forms
 from triton_ensemble.gateway.admission import Body
-from triton_ensemble.gateway.forms import BASE64, Names, Part, parts
+from triton_ensemble.gateway.forms import (
+    BASE64,
+    Names,
+    Part,
+    parts,
+)
 from triton_ensemble.gateway.refusal import Refusal, check_rows
 
 FORM = "multipart/form-data"

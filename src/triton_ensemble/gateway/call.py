@@ -22,7 +22,7 @@ from triton_ensemble.gateway import observe
 from triton_ensemble.gateway.admission import Body
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
-from triton_ensemble.server.key_file import explain, read_keys
+from triton_ensemble.serve.local.key_file import explain, read_keys
 
 KEYS_LOG = logging.getLogger("gateway")
 CHANGING_NS = 1_000_000_000  # after a change of their file

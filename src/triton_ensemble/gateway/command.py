@@ -20,14 +20,19 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from triton_ensemble.client import package, protocols
+from triton_ensemble.facts.client import package, protocols
+from triton_ensemble.facts.project import Project, ProjectError
 from triton_ensemble.gateway.settings import IN_FLIGHT, Settings, SettingsError
-from triton_ensemble.gateway.worker import CONFIG, FILE_BYTES, FOLDER, KINDS
-from triton_ensemble.project import Project, ProjectError
-from triton_ensemble.server.files import raise_limit
-from triton_ensemble.server.local_triton import BEHIND, LocalTriton
-from triton_ensemble.server.ports import free_ports
-from triton_ensemble.server.process import ServerError
+from triton_ensemble.gateway.worker import (
+    CONFIG,
+    FILE_BYTES,
+    FOLDER,
+    KINDS,
+)
+from triton_ensemble.serve.local.files import raise_limit
+from triton_ensemble.serve.local.local_triton import BEHIND, LocalTriton
+from triton_ensemble.serve.local.ports import free_ports
+from triton_ensemble.serve.local.process import ServerError
 
 OWN_FILES = 64  # of a worker: code, logs, its event loop, exporters of traces
 SHM = "/dev/shm"

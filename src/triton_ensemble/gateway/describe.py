@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 import orjson
 from pydantic import TypeAdapter
 
-from triton_ensemble.client import Arrays, Package, Tensor
+from triton_ensemble.facts.client import Arrays, Package, Tensor
 from triton_ensemble.gateway.answers import ERRORS, outputs_as_json
 from triton_ensemble.gateway.bodies import raw_input
-from triton_ensemble.samples.files import Sample
-from triton_ensemble.samples.images import kind
+from triton_ensemble.testing.files import Sample
+from triton_ensemble.testing.images import kind
 
 Json: TypeAlias = dict[str, Any]  # an object of OpenAPI
 Responses: TypeAlias = dict[int | str, Json]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from triton_ensemble.client import Array, Tensor, Tensors
+from triton_ensemble.facts.client import Array, Tensor, Tensors
 from triton_ensemble.gateway.refusal import Refusal
 
 BASE64 = "base64"  # in JSON, the key of bytes that are not text

@@ -20,15 +20,21 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from triton_ensemble.client import Arrays, Options, Package
+from triton_ensemble.facts.client import Arrays, Options, Package
 from triton_ensemble.gateway import answers, bodies, observe
 from triton_ensemble.gateway.admission import Admission, Body
 from triton_ensemble.gateway.call import Call, Keys
-from triton_ensemble.gateway.predict import Answer, Predictor, Readiness, count, grpc_connection
+from triton_ensemble.gateway.predict import (
+    Answer,
+    Predictor,
+    Readiness,
+    count,
+    grpc_connection,
+)
 from triton_ensemble.gateway.refusal import Refusal, make_refusal
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.gateway.triton_http import TritonHttp
-from triton_ensemble.samples.files import Sample
+from triton_ensemble.testing.files import Sample
 
 LOG = logging.getLogger("gateway")
 TRACE = ("traceparent", "tracestate")  # W3C's

@@ -20,7 +20,7 @@ from prometheus_client import (
 )
 from starlette.types import Scope
 
-from triton_ensemble.server.traces import is_exported
+from triton_ensemble.serve.local.traces import is_exported
 
 QUIET = {"/healthz", "/metrics", "/readyz"}
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)

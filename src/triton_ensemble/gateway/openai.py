@@ -18,12 +18,19 @@ from annotated_types import Ge, MinLen
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 from starlette.responses import Response
 
-from triton_ensemble.client import Arrays
+from triton_ensemble.facts.client import Arrays
 from triton_ensemble.gateway import describe
 from triton_ensemble.gateway.admission import Body
 from triton_ensemble.gateway.answers import JSON, dump_json
 from triton_ensemble.gateway.call import Call
-from triton_ensemble.gateway.describe import INTEGER, NUMBER, TEXT, Json, make_list, make_object
+from triton_ensemble.gateway.describe import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    Json,
+    make_list,
+    make_object,
+)
 from triton_ensemble.gateway.gateway import Gateway
 from triton_ensemble.gateway.refusal import Refusal, make_invalid
 

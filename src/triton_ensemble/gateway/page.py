@@ -17,10 +17,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from triton_ensemble.adapter.typed import read_json
+from triton_ensemble.facts.project import Project
+from triton_ensemble.facts.reading import is_outside, iter_files
 from triton_ensemble.gateway.call import Keys
 from triton_ensemble.gateway.refusal import Refusal
-from triton_ensemble.project import Project
-from triton_ensemble.reading import is_outside, iter_files
 
 STATIC = Path(__file__).parent / "static"
 FACTS = "gateway/pipeline.json"

@@ -19,7 +19,13 @@ from typing import TypeAlias
 import anyio
 from tritonclient.grpc import aio  # type: ignore[import-untyped]
 
-from triton_ensemble.client import Array, Arrays, AsyncClient, Options, Package
+from triton_ensemble.facts.client import (
+    Array,
+    Arrays,
+    AsyncClient,
+    Options,
+    Package,
+)
 from triton_ensemble.gateway.refusal import check_rows, find_fault
 from triton_ensemble.gateway.settings import IN_FLIGHT
 from triton_ensemble.gateway.triton_http import Statistics, TritonHttp

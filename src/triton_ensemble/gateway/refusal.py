@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
 
-from triton_ensemble.client import Package, Tensor
+from triton_ensemble.facts.client import Package, Tensor
 
 MOST_ERRORS = 10  # that an answer tells
 

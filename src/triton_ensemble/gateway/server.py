@@ -29,7 +29,7 @@ from triton_ensemble.gateway.admission import Admission
 from triton_ensemble.gateway.call import Call
 from triton_ensemble.gateway.refusal import Refusal
 from triton_ensemble.gateway.settings import Settings
-from triton_ensemble.server.process import ServerError
+from triton_ensemble.serve.local.process import ServerError
 
 HEAD_BYTES = 64 << 10
 CODING = b"transfer-encoding"

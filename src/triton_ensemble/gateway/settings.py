@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from triton_ensemble.server.key_file import explain, read_keys
+from triton_ensemble.serve.local.key_file import explain, read_keys
 
 MIB = 1 << 20
 IN_FLIGHT = 4  # requests to Triton that one request is at once

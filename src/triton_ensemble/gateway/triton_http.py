@@ -18,7 +18,7 @@ from google.protobuf.json_format import ParseDict, ParseError  # type: ignore[im
 from tritonclient.grpc import service_pb2  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from triton_ensemble.client import Arrays, Deadline, Package
+from triton_ensemble.facts.client import Arrays, Deadline, Package
 
 LENGTH = b"inference-header-content-length"  # as in the client
 

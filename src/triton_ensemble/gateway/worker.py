@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from triton_ensemble.terminal import escape
+from triton_ensemble.facts.terminal import escape
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 KINDS = ("counter", "gauge_livesum", "histogram")  # each is a file of a worker

@@ -1,6 +1,6 @@
 """Runs one Python step on a sample, in the foreground: `triton-ensemble step`."""
 
-from triton_ensemble.terminal import OneLine
+from triton_ensemble.facts.terminal import OneLine
 
 
 class StepError(OneLine, RuntimeError):

@@ -16,17 +16,17 @@ import traceback
 from functools import partial
 from pathlib import Path
 
-from triton_ensemble.client import Arrays
-from triton_ensemble.project import Project
-from triton_ensemble.samples.files import Sample, samples
-from triton_ensemble.samples.printing import cells, split_rows
-from triton_ensemble.server.process import ServerError
+from triton_ensemble.facts.client import Arrays
+from triton_ensemble.facts.project import Project
+from triton_ensemble.facts.terminal import give_streams
+from triton_ensemble.serve.local.process import ServerError
 from triton_ensemble.step import StepError
 from triton_ensemble.step.foreground import ForegroundStep, from_owner
 from triton_ensemble.step.manifests import Served, find_served
 from triton_ensemble.step.recorded import Recorded
 from triton_ensemble.step.upstream import Upstream, sample_of_file
-from triton_ensemble.terminal import give_streams
+from triton_ensemble.testing.files import Sample, samples
+from triton_ensemble.testing.printing import cells, split_rows
 
 SHOWN_ROWS, SHOWN_CHARACTERS = 8, 100
 

@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any
 
 from triton_ensemble.adapter.seams import StepManifest
-from triton_ensemble.client import Arrays
-from triton_ensemble.project import Project
+from triton_ensemble.facts.client import Arrays
+from triton_ensemble.facts.project import Project
 from triton_ensemble.step.manifests import Served
 from triton_ensemble.step.upstream import SEQUENCE, split_requests
 from triton_ensemble.testing import fake_triton

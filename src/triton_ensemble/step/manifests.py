@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from triton_ensemble.adapter.seams import Manifest, StepManifest, read_manifest
-from triton_ensemble.project import Project
+from triton_ensemble.facts.project import Project
 from triton_ensemble.step import StepError
 
 

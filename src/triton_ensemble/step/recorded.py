@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from triton_ensemble.client import Arrays
-from triton_ensemble.project import Project
-from triton_ensemble.samples.files import Sample, text
+from triton_ensemble.facts.client import Arrays
+from triton_ensemble.facts.project import Project
 from triton_ensemble.step.manifests import Served
 from triton_ensemble.step.upstream import sample_of_file
+from triton_ensemble.testing.files import Sample, text
 
 
 class Recorded:

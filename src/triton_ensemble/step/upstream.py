@@ -16,18 +16,18 @@ from tritonclient.utils import (  # type: ignore[import-untyped]
     triton_to_np_dtype,
 )
 
-from triton_ensemble.bench.server import target
-from triton_ensemble.client import Arrays, package, split_sequence
-from triton_ensemble.config.message import type_name
-from triton_ensemble.config.repository import list_called_models, model_configs
-from triton_ensemble.project import Project
-from triton_ensemble.samples.ask import answer, ask, tensors
-from triton_ensemble.samples.files import Sample, read
-from triton_ensemble.server.local_triton import LocalTriton
-from triton_ensemble.server.ports import server_at, usual
+from triton_ensemble.facts.client import Arrays, package, split_sequence
+from triton_ensemble.facts.config.message import type_name
+from triton_ensemble.facts.config.repository import list_called_models, model_configs
+from triton_ensemble.facts.project import Project
+from triton_ensemble.measure.server import target
+from triton_ensemble.serve.local.local_triton import LocalTriton
+from triton_ensemble.serve.local.ports import server_at, usual
 from triton_ensemble.step import StepError
 from triton_ensemble.step.manifests import Served
+from triton_ensemble.testing.ask import answer, ask, tensors
 from triton_ensemble.testing.fake_triton import END, START
+from triton_ensemble.testing.files import Sample, read
 
 TIMEOUT_S = 60
 SEQUENCE = 1  # the id of a sample whose rows are one

@@ -16,15 +16,25 @@ from typing import Any, NoReturn, TypeVar
 
 import pytest
 
-from triton_ensemble.client import Arrays
-from triton_ensemble.samples.compare import Values
-from triton_ensemble.samples.files import load
-from triton_ensemble.samples.golden import tolerances
+from triton_ensemble.facts.client import Arrays
 from triton_ensemble.testing.causes import Cause, tell
+from triton_ensemble.testing.compare import Values
+from triton_ensemble.testing.files import load
 from triton_ensemble.testing.fixtures import LOGGED
-from triton_ensemble.testing.harness import Harness, HarnessError, Refusal, standalone
+from triton_ensemble.testing.golden import tolerances
+from triton_ensemble.testing.harness import (
+    Harness,
+    HarnessError,
+    Refusal,
+    standalone,
+)
 from triton_ensemble.testing.imports import iter_undeclared
-from triton_ensemble.testing.python_model import PythonModel, reads, reads_of_step, version_folders
+from triton_ensemble.testing.python_model import (
+    PythonModel,
+    reads,
+    reads_of_step,
+    version_folders,
+)
 from triton_ensemble.testing.under_test import PROJECT
 
 Item = TypeVar("Item")

@@ -10,16 +10,16 @@ import shlex
 
 import pytest
 
-from triton_ensemble.container.compose import (
+from triton_ensemble.facts.variables import read_docker
+from triton_ensemble.serve.container.compose import (
     Container,
     ContainerError,
     find,
     output,
     remedies,
 )
-from triton_ensemble.container.settings import Settings
+from triton_ensemble.serve.container.settings import Settings
 from triton_ensemble.testing import under_test
-from triton_ensemble.variables import read_docker
 
 
 @pytest.fixture(scope="session", autouse=True)

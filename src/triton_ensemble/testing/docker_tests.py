@@ -13,16 +13,16 @@ from urllib.request import urlopen
 
 import pytest
 
-from triton_ensemble.client import protocols
-from triton_ensemble.container.compose import (
+from triton_ensemble.facts.client import protocols
+from triton_ensemble.facts.variables import read_docker
+from triton_ensemble.serve.container.compose import (
     Container,
     ContainerError,
     output,
     start_services,
 )
-from triton_ensemble.container.settings import Settings
+from triton_ensemble.serve.container.settings import Settings
 from triton_ensemble.testing.under_test import PROJECT, only_where
-from triton_ensemble.variables import read_docker
 
 PYTHON_STEPS = bool(PROJECT.step_modules)
 

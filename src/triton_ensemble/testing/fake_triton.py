@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, ClassVar, TypeAlias
 
 import numpy as np
 
-from triton_ensemble.client import Array, Arrays
+from triton_ensemble.facts.client import Array, Arrays
 
 TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = START = 1

@@ -15,14 +15,19 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from triton_ensemble.client import Arrays, Client, package, protocols
-from triton_ensemble.container.compose import Container
-from triton_ensemble.samples.files import samples
-from triton_ensemble.server import environment
-from triton_ensemble.server.local_triton import LocalTriton
-from triton_ensemble.server.ports import not_asked
-from triton_ensemble.server.process import ServerError
+from triton_ensemble.facts.client import (
+    Arrays,
+    Client,
+    package,
+    protocols,
+)
+from triton_ensemble.serve.container.compose import Container
+from triton_ensemble.serve.local import environment
+from triton_ensemble.serve.local.local_triton import LocalTriton
+from triton_ensemble.serve.local.ports import not_asked
+from triton_ensemble.serve.local.process import ServerError
 from triton_ensemble.testing.causes import Cause, tell
+from triton_ensemble.testing.files import samples
 from triton_ensemble.testing.under_test import PROJECT
 
 LOGGED = "the server's log says why"

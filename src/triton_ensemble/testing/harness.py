@@ -19,9 +19,9 @@ from typing import IO, Any
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
 from triton_ensemble.adapter.seams import read_manifest
-from triton_ensemble.client import Arrays
-from triton_ensemble.config import parse
-from triton_ensemble.config.message import format_json
+from triton_ensemble.facts.client import Arrays
+from triton_ensemble.facts.config import parse
+from triton_ensemble.facts.config.message import format_json
 from triton_ensemble.testing import fake_triton
 
 PACKAGES = Path(__file__).parents[2]  # where this package is imported from

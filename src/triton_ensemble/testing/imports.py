@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from triton_ensemble.project import Project
+from triton_ensemble.facts.project import Project
 
 FIRST_PARTY = {"numpy", "steps", "step_types", "triton_step"}
 

@@ -14,10 +14,21 @@ import numpy as np
 import pytest
 from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
 
-from triton_ensemble.client import Array, Arrays, Client, Tensor, package
-from triton_ensemble.samples import golden
-from triton_ensemble.samples.compare import Values
-from triton_ensemble.samples.files import Sample, fill_inputs, samples, way_out
+from triton_ensemble.facts.client import (
+    Array,
+    Arrays,
+    Client,
+    Tensor,
+    package,
+)
+from triton_ensemble.testing import golden
+from triton_ensemble.testing.compare import Values
+from triton_ensemble.testing.files import (
+    Sample,
+    fill_inputs,
+    samples,
+    way_out,
+)
 from triton_ensemble.testing.under_test import PROJECT, only_where
 
 Count = Callable[[str, str], float]

@@ -4,11 +4,11 @@ These names stay within a MAJOR version, so that an update leaves such a file as
 triton_ensemble.testing.reference import *`, which brings tests.
 """
 
-from triton_ensemble.client import package
-from triton_ensemble.project import Project
-from triton_ensemble.samples.compare import differences
-from triton_ensemble.samples.files import Sample, samples
-from triton_ensemble.samples.printing import table
+from triton_ensemble.facts.client import package
+from triton_ensemble.facts.project import Project
+from triton_ensemble.testing.compare import differences
+from triton_ensemble.testing.files import Sample, samples
+from triton_ensemble.testing.printing import table
 from triton_ensemble.testing.steps import blank_calls, first_response
 
 __all__ = [

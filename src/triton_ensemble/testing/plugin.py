@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from triton_ensemble.project import Project, ProjectError
-from triton_ensemble.repository import RepositoryError
-from triton_ensemble.repository.complete import complete
+from triton_ensemble.facts.project import Project, ProjectError
+from triton_ensemble.serve import RepositoryError
+from triton_ensemble.serve.complete import complete
 from triton_ensemble.testing import under_test
 from triton_ensemble.testing.imports import find_gone_types, iter_undeclared
 

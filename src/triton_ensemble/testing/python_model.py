@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from triton_ensemble.adapter.seams import TensorConfig, read_manifest
-from triton_ensemble.client import Array, Arrays
-from triton_ensemble.config.repository import model_config
-from triton_ensemble.project import Project
-from triton_ensemble.samples.files import Sample
+from triton_ensemble.facts.client import Array, Arrays
+from triton_ensemble.facts.config.repository import model_config
+from triton_ensemble.facts.project import Project
+from triton_ensemble.testing.files import Sample
 from triton_ensemble.testing.harness import config_json
 
 NUMPY_TYPES = {"FP16": "float16", "FP32": "float32", "FP64": "float64", "BOOL": "bool"}

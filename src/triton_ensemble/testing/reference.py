@@ -21,12 +21,17 @@ import pytest
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from triton_ensemble.client import Array, Arrays, Client, package
-from triton_ensemble.config.message import ModelConfig, type_name
-from triton_ensemble.config.repository import model_config
-from triton_ensemble.samples.ask import ask
-from triton_ensemble.samples.compare import Tolerances, differences
-from triton_ensemble.samples.files import Sample, samples, way_out
+from triton_ensemble.facts.client import (
+    Array,
+    Arrays,
+    Client,
+    package,
+)
+from triton_ensemble.facts.config.message import ModelConfig, type_name
+from triton_ensemble.facts.config.repository import model_config
+from triton_ensemble.testing.ask import ask
+from triton_ensemble.testing.compare import Tolerances, differences
+from triton_ensemble.testing.files import Sample, samples, way_out
 from triton_ensemble.testing.python_model import NUMPY_TYPES
 from triton_ensemble.testing.under_test import PROJECT
 

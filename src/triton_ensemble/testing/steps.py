@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from triton_ensemble.adapter.seams import read_manifest
-from triton_ensemble.client import Array
-from triton_ensemble.config.message import ModelConfig, type_name
-from triton_ensemble.config.repository import model_config
+from triton_ensemble.facts.client import Array
+from triton_ensemble.facts.config.message import ModelConfig, type_name
+from triton_ensemble.facts.config.repository import model_config
 from triton_ensemble.testing import under_test
 from triton_ensemble.testing.python_model import NUMPY_TYPES
 

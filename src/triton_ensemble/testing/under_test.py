@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from triton_ensemble.project import Project
+from triton_ensemble.facts.project import Project
 
 PROJECT: Project  # set by the plugin, before tests are collected
 

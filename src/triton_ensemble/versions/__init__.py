@@ -1,6 +1,6 @@
 """Versions of a model beside each other: `publish`, `shift`, `rollback`, `unload`."""
 
-from triton_ensemble.terminal import OneLine
+from triton_ensemble.facts.terminal import OneLine
 
 
 class VersionError(OneLine, RuntimeError):

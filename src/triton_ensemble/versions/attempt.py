@@ -9,9 +9,9 @@ from pathlib import Path
 
 from triton_ensemble.change import ChangeError
 from triton_ensemble.change.stage import alone, file_problem
-from triton_ensemble.project import ProjectError
-from triton_ensemble.repository import RepositoryError
-from triton_ensemble.server.process import interruptible
+from triton_ensemble.facts.project import ProjectError
+from triton_ensemble.serve import RepositoryError
+from triton_ensemble.serve.local.process import interruptible
 from triton_ensemble.versions import VersionError
 
 

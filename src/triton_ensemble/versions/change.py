@@ -9,8 +9,8 @@ from pathlib import Path
 
 from triton_ensemble.change.changes import compare_renderings
 from triton_ensemble.change.stage import Stage
-from triton_ensemble.project import Project
-from triton_ensemble.repository.complete import complete
+from triton_ensemble.facts.project import Project
+from triton_ensemble.serve.complete import complete
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.pipeline import Pipeline
 

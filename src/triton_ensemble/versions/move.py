@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from triton_ensemble.change.stage import Stage
-from triton_ensemble.pipeline.graph import Graph
-from triton_ensemble.project import Project
+from triton_ensemble.compile.graph import Graph
+from triton_ensemble.facts.project import Project
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.change import Changes, bring
 from triton_ensemble.versions.pipeline import Pipeline

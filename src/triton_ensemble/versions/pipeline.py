@@ -9,13 +9,19 @@ from typing import Any
 
 import yaml
 
-from triton_ensemble.answers import FILE, Answers, UnreadableAnswers, load_yaml, read_answers
 from triton_ensemble.check.pipeline.check import read_saved_answers
-from triton_ensemble.pipeline.file import Place, set_values, steps_of
-from triton_ensemble.pipeline.graph import Step
-from triton_ensemble.pipeline.render import File, render
-from triton_ensemble.pipeline.rules import RefusedAnswers, rules
-from triton_ensemble.reading import read_bytes
+from triton_ensemble.compile.file import Place, set_values, steps_of
+from triton_ensemble.compile.graph import Step
+from triton_ensemble.compile.render import File, render
+from triton_ensemble.compile.rules import RefusedAnswers, rules
+from triton_ensemble.facts.answers import (
+    FILE,
+    Answers,
+    UnreadableAnswers,
+    load_yaml,
+    read_answers,
+)
+from triton_ensemble.facts.reading import read_bytes
 from triton_ensemble.versions import VersionError
 
 PIPELINE = "pipeline.yml"

@@ -10,8 +10,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from triton_ensemble.project import Project
-from triton_ensemble.repository import published
+from triton_ensemble.facts.project import Project
+from triton_ensemble.serve import published
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt
 from triton_ensemble.versions.candidates import GOLDEN, failures, serve_candidate

@@ -17,12 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from triton_ensemble.change.stage import Stage, make_stage
-from triton_ensemble.repository import published
-from triton_ensemble.repository.complete import complete
+from triton_ensemble.serve import published
+from triton_ensemble.serve.complete import complete
 from triton_ensemble.versions import VersionError
 from triton_ensemble.versions.attempt import attempt, version
-from triton_ensemble.versions.candidates import GOLDEN, failures, record_golden, serve_candidate
-from triton_ensemble.versions.change import Changes, candidate, compute_changes, write
+from triton_ensemble.versions.candidates import (
+    GOLDEN,
+    failures,
+    record_golden,
+    serve_candidate,
+)
+from triton_ensemble.versions.change import (
+    Changes,
+    candidate,
+    compute_changes,
+    write,
+)
 from triton_ensemble.versions.move import add_roll, follow
 from triton_ensemble.versions.pipeline import Pipeline
 

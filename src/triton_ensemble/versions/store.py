@@ -11,13 +11,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from pathlib import Path
 
-from triton_ensemble.progress import Progress
-from triton_ensemble.push import NO_BOTO3, PushError
-from triton_ensemble.push.bucket import Bucket
-from triton_ensemble.push.files import content
-from triton_ensemble.repository import RepositoryError, published
-from triton_ensemble.repository.published import Frozen
-from triton_ensemble.s3.address import Address, AddressError
+from triton_ensemble.deploy import NO_BOTO3, PushError
+from triton_ensemble.deploy.bucket import Bucket
+from triton_ensemble.deploy.pushed_files import content
+from triton_ensemble.facts.progress import Progress
+from triton_ensemble.serve import RepositoryError, published
+from triton_ensemble.serve.published import Frozen
+from triton_ensemble.serve.s3_address import Address, AddressError
 
 
 def add_arguments(parser: ArgumentParser) -> None:

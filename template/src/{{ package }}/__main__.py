@@ -4,7 +4,7 @@
 import sys
 
 try:
-    from triton_ensemble.samples.shell import main
+    from triton_ensemble.testing.shell import main
 except ModuleNotFoundError as error:
     sys.exit(f"{error}; this command needs the project's toolkit: pip install vendor/*.whl")
 

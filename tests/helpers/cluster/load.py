@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from triton_ensemble.client import package
-from triton_ensemble.project import Project
-from triton_ensemble.samples.files import samples
+from triton_ensemble.facts.client import package
+from triton_ensemble.facts.project import Project
+from triton_ensemble.testing.files import samples
 
 REQUESTS, RETRIES, LOST = "requests", "retries", "lost"
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
-from triton_ensemble.project import Project
-from triton_ensemble.server import environment
-from triton_ensemble.server.local_repository import LocalRepository
+from triton_ensemble.facts.project import Project
+from triton_ensemble.serve.local import environment
+from triton_ensemble.serve.local.local_repository import LocalRepository
 
 PATHS = re.compile(r"(?<![\w./])/(?=(?:opt|tmp|models)\b)")  # of the container
 DIRECT = build_opener(ProxyHandler({}))

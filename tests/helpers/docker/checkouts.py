@@ -11,8 +11,8 @@ from typing import Any
 from support import Project, succeed
 
 from docker.stand_in import docker
-from triton_ensemble.container.settings import Settings
-from triton_ensemble.project import Project as Facts
+from triton_ensemble.facts.project import Project as Facts
+from triton_ensemble.serve.container.settings import Settings
 
 # On free ports, and without the images of others.
 ALONE = ("HTTP_PORT=0", "GRPC_PORT=0", "METRICS_PORT=0", "COMPOSE_PROFILES=")

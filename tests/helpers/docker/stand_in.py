@@ -102,7 +102,7 @@ def triton() -> str:
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder, "context")
         shutil.copytree(HERE / "triton", context)
-        for path in ("requirements.lock", "src/triton_ensemble/container/packages.py"):
+        for path in ("requirements.lock", "src/triton_ensemble/serve/container/packages.py"):
             shutil.copy(ROOT / path, context)
         _fill(context / "root/opt/tritonserver")
         return build("stand-in", context, BASE=debian())
@@ -110,7 +110,7 @@ def triton() -> str:
 
 def _fill(server: Path) -> None:
     """Copy what belongs into /opt/tritonserver."""
-    wheel, ours = WHEEL / "pytriton/tritonserver", ROOT / "src/triton_ensemble/server/backends"
+    wheel, ours = WHEEL / "pytriton/tritonserver", ROOT / "src/triton_ensemble/serve/local/backends"
     folders = {name: wheel / name for name in ("bin", "backends", "caches")}
     for name, folder in (folders | {"lib": WHEEL / "nvidia_pytriton.libs"}).items():
         leave = shutil.ignore_patterns("__pycache__")

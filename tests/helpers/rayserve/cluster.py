@@ -20,10 +20,10 @@ from ray import serve
 from ray.cluster_utils import Cluster
 from support import SOURCES, Generate, Project, step, succeed
 
-from triton_ensemble.project import Project as Facts
-from triton_ensemble.rayserve import settings
-from triton_ensemble.rayserve.served import deploy_application
-from triton_ensemble.server.ports import free_ports
+from triton_ensemble.deploy.ray import settings
+from triton_ensemble.deploy.ray.served import deploy_application
+from triton_ensemble.facts.project import Project as Facts
+from triton_ensemble.serve.local.ports import free_ports
 
 # What it answers says which replica's Triton answered: PROCESS is that of the step.
 CODE = '''\

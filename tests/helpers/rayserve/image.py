@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cluster.pods import Pod
 from rayserve.in_process import opt
 
-from triton_ensemble.server import environment
+from triton_ensemble.serve.local import environment
 
 # Triton 24.10 does not know a flag of later releases.
 KNOWN = 'for word; do shift; case $word in --http-max-input-size=*) ;; *) set -- "$@" "$word" ;; esac; done'

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cluster.pods import Pod
 
-from triton_ensemble.server import environment
+from triton_ensemble.serve.local import environment
 
 
 def opt(project: Path, pod: Pod) -> Path:

@@ -10,15 +10,21 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from triton_ensemble.answers import LEFT_OUT, Answers, UnreadableAnswers, answers_of, read_answers
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import find_in_configs
 from triton_ensemble.check.pipeline.lines import PipelineLines
 from triton_ensemble.check.pipeline.places import name_place
 from triton_ensemble.check.pipeline.problems import list_problems
-from triton_ensemble.pipeline.rules import Mistake, Rules
-from triton_ensemble.pipeline.rules import rules as template_rules
-from triton_ensemble.project import is_stub_code
+from triton_ensemble.compile.rules import Mistake, Rules
+from triton_ensemble.compile.rules import rules as template_rules
+from triton_ensemble.facts.answers import (
+    LEFT_OUT,
+    Answers,
+    UnreadableAnswers,
+    answers_of,
+    read_answers,
+)
+from triton_ensemble.facts.project import is_stub_code
 
 RULE = "answers"  # of findings that the template's own rules make
 MOST = 10  # of them

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from triton_ensemble.answers import Answers
-from triton_ensemble.check import engine
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.places import Where, find_place, split_lists
 from triton_ensemble.check.repository import Repository
-from triton_ensemble.config import read_models
-from triton_ensemble.pipeline.graph import Graph
-from triton_ensemble.pipeline.render import render_configs, render_manifests
-from triton_ensemble.pipeline.rules import Rules
+from triton_ensemble.check.rules import engine
+from triton_ensemble.compile.graph import Graph
+from triton_ensemble.compile.render import render_configs, render_manifests
+from triton_ensemble.compile.rules import Rules
+from triton_ensemble.facts.answers import Answers
+from triton_ensemble.facts.config import read_models
 
 # Rules on the text of a model.py.
 CODE_RULES = ("arguments", "class", "execute", "import", "syntax", "version")

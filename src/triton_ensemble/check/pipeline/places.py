@@ -8,10 +8,10 @@ from typing import Any
 
 from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
 
-from triton_ensemble import catalog
-from triton_ensemble.answers import Answers
-from triton_ensemble.config import Field
-from triton_ensemble.config.fields import fields_of
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.answers import Answers
+from triton_ensemble.facts.config import Field
+from triton_ensemble.facts.config.fields import fields_of
 
 Where = list[str | int]
 Level = tuple[Where, Answers]  # where a step, an ensemble or the pipeline is, and its answers

@@ -10,16 +10,16 @@ from typing import Any
 
 import yaml
 
-from triton_ensemble.answers import Answers
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.pipeline.findings import find_in_configs
 from triton_ensemble.check.pipeline.places import Where, name_place, put_in_words_of_answers
 from triton_ensemble.check.pipeline.rules import problems_of_ensemble, problems_of_file
 from triton_ensemble.check.pipeline.rules.openai import openai
 from triton_ensemble.check.pipeline.rules.stages import stages
-from triton_ensemble.pipeline.file import steps_of, tensors_of
-from triton_ensemble.pipeline.graph import Graph
-from triton_ensemble.pipeline.rules import Mistake, Rules
+from triton_ensemble.compile.file import steps_of, tensors_of
+from triton_ensemble.compile.graph import Graph
+from triton_ensemble.compile.rules import Mistake, Rules
+from triton_ensemble.facts.answers import Answers
 
 Place = tuple[str | int, ...]
 TABLES = {"tensors", "steps"}  # answers of which a part may be wrong, while the rest hangs together

@@ -3,7 +3,6 @@
 from importlib import import_module
 from types import ModuleType
 
-from triton_ensemble import catalog
 from triton_ensemble.check.rule import REGISTERED, Rule
 from triton_ensemble.check.rules import (
     backends,
@@ -26,6 +25,7 @@ from triton_ensemble.check.rules import (
     versions,
     warmups,
 )
+from triton_ensemble.facts import catalog
 
 __all__ = ["RULES", "TOPICS", "Rule", "rules_of"]
 

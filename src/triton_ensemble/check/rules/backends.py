@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from os.path import normpath
 from pathlib import Path, PurePosixPath
 
-from triton_ensemble import catalog
 from triton_ensemble.check.data_files import check_named_file, has_file
 from triton_ensemble.check.examples import BATCHES
 from triton_ensemble.check.repository import iter_backend_models, models
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Model, Problem, did_you_mean
-from triton_ensemble.config.versions import folder_of_version
-from triton_ensemble.reading import DATA_BYTES, read_bytes
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.config import Model, Problem, did_you_mean
+from triton_ensemble.facts.config.versions import folder_of_version
+from triton_ensemble.facts.reading import DATA_BYTES, read_bytes
 
 TEST_BACKENDS = ("repeat", "square")  # in Triton's containers
 BACKEND = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*|\$\{\w+\}")  # or to be filled in

@@ -18,7 +18,7 @@ from triton_ensemble.check.repository import (
 )
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.check.wiring import Tensor
-from triton_ensemble.config import Model, Problem, enum_name
+from triton_ensemble.facts.config import Model, Problem, enum_name
 
 BATCHING = "dynamic_batching"
 LONGEST_DELAY_US = 1_000_000

@@ -9,7 +9,7 @@ from triton_ensemble.check.ensemble import is_decoupled
 from triton_ensemble.check.examples import MODEL, A, Files
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Model, Problem, did_you_mean
+from triton_ensemble.facts.config import Model, Problem, did_you_mean
 
 
 def write_caller(name: str) -> str:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from triton_ensemble import catalog
-from triton_ensemble.answers import FILE, NO_YAML, load_yaml
 from triton_ensemble.check.examples import A, Files
 from triton_ensemble.check.repository import Repository, projects
 from triton_ensemble.check.rule import warning
-from triton_ensemble.config import Problem
-from triton_ensemble.reading import read_bytes, read_text
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.answers import FILE, NO_YAML, load_yaml
+from triton_ensemble.facts.config import Problem
+from triton_ensemble.facts.reading import read_bytes, read_text
 
 KUBERNETES = "deploy/kubernetes/kustomization.yaml"
 CHOSEN = "resources: [base]\ncomponents:\n  - components/{}\n"

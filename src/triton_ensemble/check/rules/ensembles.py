@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble import catalog
 from triton_ensemble.check.ensemble import SCHEDULING, Ensemble
-from triton_ensemble.check.examples import ENSEMBLE, STEP, A, ensemble_text, replace_in, step_text
+from triton_ensemble.check.examples import (
+    ENSEMBLE,
+    STEP,
+    A,
+    ensemble_text,
+    replace_in,
+    step_text,
+)
 from triton_ensemble.check.repository import Repository, ensembles
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Problem, did_you_mean
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.config import Problem, did_you_mean
 
 FORBIDDEN = {
     "instance_group": "instance group should not be specified",

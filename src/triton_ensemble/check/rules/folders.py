@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from triton_ensemble.answers import Answers
 from triton_ensemble.check.examples import MODEL, A, Files
 from triton_ensemble.check.repository import (
     Repository,
@@ -19,7 +18,8 @@ from triton_ensemble.check.repository import (
     unread_models,
 )
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Model, Problem, UnreadModel
+from triton_ensemble.facts.answers import Answers
+from triton_ensemble.facts.config import Model, Problem, UnreadModel
 
 # What Triton refuses in the name of a Python model, or its shell would interpret.
 UNSAFE = re.compile(r"[^!-~]|[;|&$`<>()\[\]{}\\\"'*?~#!]")

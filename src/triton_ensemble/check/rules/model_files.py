@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble import catalog
-from triton_ensemble import model_formats as formats
 from triton_ensemble.check.data_files import has_file
 from triton_ensemble.check.repository import Served, iter_served_models
 from triton_ensemble.check.rule import error
 from triton_ensemble.check.rules.backends import find_wanted_file
 from triton_ensemble.check.rules.tensors import A_PLAN
-from triton_ensemble.config import Problem
-from triton_ensemble.config.versions import folder_of_version
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts import model_formats as formats
+from triton_ensemble.facts.config import Problem
+from triton_ensemble.facts.config.versions import folder_of_version
 
 AGAIN = "make it, or copy it, again"
 INSTEAD = {formats.EMPTY: AGAIN, formats.POINTER: "run: git lfs pull"}

@@ -6,11 +6,17 @@ from collections.abc import Iterator
 
 from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.check.ensemble import Ensemble
-from triton_ensemble.check.examples import A, Files, ensemble_text, replace_in, step_text
+from triton_ensemble.check.examples import (
+    A,
+    Files,
+    ensemble_text,
+    replace_in,
+    step_text,
+)
 from triton_ensemble.check.repository import ensembles
 from triton_ensemble.check.rule import error
 from triton_ensemble.check.wiring import Meeting, Tensor
-from triton_ensemble.config import Model, Problem
+from triton_ensemble.facts.config import Model, Problem
 
 # An ensemble that leaves the size of its output open, and a step that reads it.
 NESTED: Files = {

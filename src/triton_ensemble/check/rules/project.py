@@ -9,7 +9,12 @@ from pathlib import Path
 
 import yaml
 
-from triton_ensemble.answers import (
+from triton_ensemble.check.examples import A, Files
+from triton_ensemble.check.python_code import compile_file
+from triton_ensemble.check.repository import Repository, itself, projects
+from triton_ensemble.check.rule import error, warning
+from triton_ensemble.check.rules.backends import find_wanted_file
+from triton_ensemble.facts.answers import (
     FILE,
     NO_YAML,
     UNMERGED,
@@ -22,15 +27,15 @@ from triton_ensemble.answers import (
     read_answers,
     yaml_problem,
 )
-from triton_ensemble.check.examples import A, Files
-from triton_ensemble.check.python_code import compile_file
-from triton_ensemble.check.repository import Repository, itself, projects
-from triton_ensemble.check.rule import error, warning
-from triton_ensemble.check.rules.backends import find_wanted_file
-from triton_ensemble.config import Problem
-from triton_ensemble.model_formats import BY_ENDING, IR, ONNX, TORCH
-from triton_ensemble.project import CONFLICTS
-from triton_ensemble.reading import DATA_BYTES, read_bytes, read_text
+from triton_ensemble.facts.config import Problem
+from triton_ensemble.facts.model_formats import (
+    BY_ENDING,
+    IR,
+    ONNX,
+    TORCH,
+)
+from triton_ensemble.facts.project import CONFLICTS
+from triton_ensemble.facts.reading import DATA_BYTES, read_bytes, read_text
 
 PROJECT: Files = {
     FILE: "ensemble_name: m\nmax_batch_size: 8\nsteps: []\n",

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from triton_ensemble import catalog
 from triton_ensemble.check.examples import MODEL
 from triton_ensemble.check.python_code import (
     CLASS,
@@ -20,8 +19,9 @@ from triton_ensemble.check.python_code import (
 )
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Problem
-from triton_ensemble.reading import is_outside
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.config import Problem
+from triton_ensemble.facts.reading import is_outside
 
 PARAMETERS = {"__init__": ["self"], "initialize": ["self", "args"], "execute": ["self", "requests"]}
 ELSEWHERE = {*sys.stdlib_module_names, "numpy", "triton_python_backend_utils"}  # which come first

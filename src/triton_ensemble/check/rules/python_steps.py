@@ -10,7 +10,7 @@ from triton_ensemble.check.examples import A, Files
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import error
 from triton_ensemble.check.step_code import StepCall, signature_of
-from triton_ensemble.config import Problem
+from triton_ensemble.facts.config import Problem
 
 STEP = """\
 class Step:

@@ -9,9 +9,9 @@ from pathlib import Path
 from triton_ensemble.check.examples import A, Files
 from triton_ensemble.check.repository import Repository, projects
 from triton_ensemble.check.rule import error
-from triton_ensemble.config import Model, Problem
-from triton_ensemble.project import STUB
-from triton_ensemble.reading import DATA_BYTES, read_json, read_text
+from triton_ensemble.facts.config import Model, Problem
+from triton_ensemble.facts.project import STUB
+from triton_ensemble.facts.reading import DATA_BYTES, read_json, read_text
 
 MADE = "ensemble_name: m\nsteps: []\n"
 SAMPLED: Files = {

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from triton_ensemble import catalog
 from triton_ensemble.check.data_files import check_named_file, has_file, row_bytes
 from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.check.examples import BATCHES
 from triton_ensemble.check.repository import models
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Model, Part, Problem, enum_name, type_name
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.config import (
+    Model,
+    Part,
+    Problem,
+    enum_name,
+    type_name,
+)
 
 SEQUENCE = "sequence_batching"
 VALUES = ("int32_false_true", "fp32_false_true", "bool_false_true")

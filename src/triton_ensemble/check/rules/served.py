@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble import catalog
 from triton_ensemble.check.ensemble import SCHEDULING, Ensemble
-from triton_ensemble.check.examples import BATCHES, A, E, ensemble_text, step_text
+from triton_ensemble.check.examples import (
+    BATCHES,
+    A,
+    E,
+    ensemble_text,
+    step_text,
+)
 from triton_ensemble.check.repository import Served, iter_served_models
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Part, Problem, enum_name, type_name
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.config import (
+    Part,
+    Problem,
+    enum_name,
+    type_name,
+)
 
 REFUSES_OUTPUT_TWICE = "26.05"  # the first release that does
 SCHEDULES_PAST_FAILURES = "26.05"  # the first release with core#483

@@ -19,7 +19,7 @@ from triton_ensemble.check.examples import (
 from triton_ensemble.check.repository import ensembles
 from triton_ensemble.check.rule import error, warning
 from triton_ensemble.check.wiring import Tensor
-from triton_ensemble.config import Problem, did_you_mean
+from triton_ensemble.facts.config import Problem, did_you_mean
 
 # Two steps read what the first writes.
 FORK: Files = {

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from triton_ensemble import catalog
 from triton_ensemble.check.dims import segments
 from triton_ensemble.check.examples import BATCHES, A
 from triton_ensemble.check.repository import models
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Model, Part, Problem, enum_name, type_name
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.config import (
+    Model,
+    Part,
+    Problem,
+    enum_name,
+    type_name,
+)
 
 BATCH_TYPES = ("TYPE_INT32", "TYPE_FP32")
 A_PLAN = A.replace('"python"', '"tensorrt"')

@@ -8,7 +8,12 @@ from typing import Any
 from triton_ensemble.check.examples import ENSEMBLE, replace_in
 from triton_ensemble.check.repository import models, unread_models
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Field, Model, Problem, UnreadModel
+from triton_ensemble.facts.config import (
+    Field,
+    Model,
+    Problem,
+    UnreadModel,
+)
 
 MAPS = ("input_map", "output_map", "inputs", "parameters", "priority_queue_policy")
 ENTRY = '    input_map { key: "X" value: "X" }\n'

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from triton_ensemble.check.examples import A
 from triton_ensemble.check.repository import models
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Model, Problem
-from triton_ensemble.config.versions import VERSION_LIMIT, folder_of_version, version_of
+from triton_ensemble.facts.config import Model, Problem
+from triton_ensemble.facts.config.versions import VERSION_LIMIT, folder_of_version, version_of
 
 NO_VERSIONS = ("__pycache__", "configs", "initial_state", "warmup")  # folders with other uses
 

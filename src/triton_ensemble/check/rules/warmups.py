@@ -6,12 +6,23 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from triton_ensemble.check.data_files import check_named_file, has_file, row_bytes, texts_problem
+from triton_ensemble.check.data_files import (
+    check_named_file,
+    has_file,
+    row_bytes,
+    texts_problem,
+)
 from triton_ensemble.check.dims import is_same_dims
 from triton_ensemble.check.examples import A
 from triton_ensemble.check.repository import iter_backend_models
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.config import Model, Part, Problem, did_you_mean, type_name
+from triton_ensemble.facts.config import (
+    Model,
+    Part,
+    Problem,
+    did_you_mean,
+    type_name,
+)
 
 SAME = "make them the same"
 WARMUP = f"""{A}model_warmup {{

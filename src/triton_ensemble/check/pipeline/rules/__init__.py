@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import cast
 
-from triton_ensemble.answers import Answers
 from triton_ensemble.check.pipeline.rules import wiring
 from triton_ensemble.check.pipeline.rules.batching import batching, sequence
 from triton_ensemble.check.pipeline.rules.calls import calls
@@ -20,8 +19,9 @@ from triton_ensemble.check.pipeline.rules.rows import rows
 from triton_ensemble.check.pipeline.rules.settings import release, settings, use
 from triton_ensemble.check.pipeline.rules.tensors import tensors
 from triton_ensemble.check.pipeline.rules.warmups import warmup
-from triton_ensemble.pipeline.graph import Graph, Step
-from triton_ensemble.pipeline.rules import Mistake
+from triton_ensemble.compile.graph import Graph, Step
+from triton_ensemble.compile.rules import Mistake
+from triton_ensemble.facts.answers import Answers
 
 Rule = Callable[[Step, Graph, Answers], Iterator[Mistake]]
 OF_MODELS: tuple[Rule, ...] = (

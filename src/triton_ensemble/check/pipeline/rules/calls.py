@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from triton_ensemble.answers import Answers
-from triton_ensemble.pipeline.graph import Graph, Step
-from triton_ensemble.pipeline.rules import Mistake, mistake, nearest
+from triton_ensemble.compile.graph import Graph, Step
+from triton_ensemble.compile.rules import Mistake, mistake, nearest
+from triton_ensemble.facts.answers import Answers
 
 
 def calls(step: Step, graph: Graph, answers: Answers) -> Iterator[Mistake]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from triton_ensemble import catalog
-from triton_ensemble.answers import Answers
-from triton_ensemble.pipeline.graph import Graph, Step
-from triton_ensemble.pipeline.rules import Mistake, mistake
+from triton_ensemble.compile.graph import Graph, Step
+from triton_ensemble.compile.rules import Mistake, mistake
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.answers import Answers
 
 TEXT_OR_COMMENT = re.compile(r"\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])*'|#[^\n]*")
 INNERMOST_BLOCK = re.compile(r"[{<\[][^{}<>\[\]]*[}>\]]")

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from triton_ensemble.answers import Answers
-from triton_ensemble.pipeline.graph import SIDES, Binding, Graph, Side
-from triton_ensemble.pipeline.rules import Mistake, mistake, nearest
+from triton_ensemble.compile.graph import (
+    SIDES,
+    Binding,
+    Graph,
+    Side,
+)
+from triton_ensemble.compile.rules import Mistake, mistake, nearest
+from triton_ensemble.facts.answers import Answers
 
 
 class Role(NamedTuple):

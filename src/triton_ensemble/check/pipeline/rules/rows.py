@@ -7,10 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, permutations
 from typing import NamedTuple
 
-from triton_ensemble.answers import Answers
 from triton_ensemble.check.dims import is_same_dims
-from triton_ensemble.pipeline.graph import Binding, Graph, Side, Step
-from triton_ensemble.pipeline.rules import Mistake, mistake
+from triton_ensemble.compile.graph import (
+    Binding,
+    Graph,
+    Side,
+    Step,
+)
+from triton_ensemble.compile.rules import Mistake, mistake
+from triton_ensemble.facts.answers import Answers
 
 USES: tuple[tuple[str, Side], ...] = (
     ("has", "inputs"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble import catalog
-from triton_ensemble.answers import Answers
 from triton_ensemble.check.dims import segments
-from triton_ensemble.pipeline.graph import Graph, Side, Step
-from triton_ensemble.pipeline.rules import Mistake, mistake
+from triton_ensemble.compile.graph import Graph, Side, Step
+from triton_ensemble.compile.rules import Mistake, mistake
+from triton_ensemble.facts import catalog
+from triton_ensemble.facts.answers import Answers
 
 OTHER: dict[Side, Side] = {"inputs": "outputs", "outputs": "inputs"}
 

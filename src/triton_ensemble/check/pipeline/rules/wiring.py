@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_ensemble.pipeline.graph import Graph
-from triton_ensemble.pipeline.rules import Mistake, mistake
+from triton_ensemble.compile.graph import Graph
+from triton_ensemble.compile.rules import Mistake, mistake
 
 
 def interface(graph: Graph) -> Iterator[Mistake]:

@@ -1,0 +1,1 @@
+"""What the toolkit knows: tables, configs, answers and files, which all other packages read."""

@@ -1,1 +1,0 @@
-"""Says how the projects of a team stand: versions, edits, known faults."""

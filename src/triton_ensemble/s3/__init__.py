@@ -1,1 +1,0 @@
-"""Model repositories in buckets: addresses as Triton writes them, and whether one can be read."""

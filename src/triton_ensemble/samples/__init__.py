@@ -1,1 +1,0 @@
-"""Sample requests of a project: read, sent, and their answers recorded and compared."""
