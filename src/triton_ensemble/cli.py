@@ -118,7 +118,8 @@ def _run(words: Sequence[str]) -> int:
             raise ProjectError(_explain_unknown(words[0]))
         parsed = _parser(chosen).parse_args(words)
         _refuse_passwords()
-        status = _apply_first(parsed) or int(parsed.run(parsed))
+        status = _apply_first(parsed)
+        status = int(parsed.run(parsed)) if status is None else status
         sys.stdout.flush()
         return status
     except ProjectError as error:
@@ -152,7 +153,7 @@ def _explain_unknown(word: str) -> str:
 
 def _explain_lost(module: str) -> str:
     """Return a line on a package that the project's environment was made with but lacks now, or an empty text."""
-    from triton_ensemble.launch import STATE
+    from triton_ensemble.environment.needs import STATE
 
     name, lock = re.escape(module.split(".")[0].replace("_", "-")), Path("requirements.lock")
     is_made = Path(sys.prefix, STATE).is_file() and lock.is_file()
@@ -170,16 +171,19 @@ def _refuse_passwords() -> None:
             raise ProjectError(f"{name} {what}; write http://HOST:PORT or grpc://HOST:PORT")
 
 
-def _apply_first(parsed: argparse.Namespace) -> int:
-    root, given = Path.cwd(), vars(parsed)
-    if parsed.command not in APPLYING:
-        return 0
-    if (root / "pipeline.yml").is_file() and (root / FILE).is_file():
-        from triton_ensemble.change.apply import apply_first
-        from triton_ensemble.change.state import is_changed
+def _apply_first(parsed: argparse.Namespace) -> int | None:
+    """Return the exit status of a command that is not run, as pipeline.yml is not applied, or None."""
+    root = Path.cwd()
+    if parsed.command not in APPLYING or not all(
+        (root / name).is_file() for name in ("pipeline.yml", FILE)
+    ):
+        return None
+    from triton_ensemble.change.apply import apply_first
+    from triton_ensemble.change.state import is_changed
 
-        return 0 if given.get("if_applied") and is_changed(root) else apply_first(root)
-    return 0
+    if getattr(parsed, "if_applied", False) and is_changed(root):
+        return 0
+    return apply_first(root) or None
 
 
 class _Parser(argparse.ArgumentParser):

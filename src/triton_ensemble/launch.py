@@ -34,7 +34,7 @@ FITS = "import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))"
 PYTHONS = ("python3", "python3.12", "python3.11", "python3.10")
 NAME_ONE = "name one: make PYTHON=/path/to/python3.12"
 NONE_FITS = "Python 3.10, 3.11 or 3.12 was not found. Install uv (https://docs.astral.sh/uv), which installs one, or "
-STATE, MADE = "ready.json", "made"
+MADE = "made"
 
 
 class SetupError(Exception):
@@ -74,7 +74,7 @@ class Environment:
         self.wheel = next(map(str, sorted(Path("vendor").glob("triton_ensemble-*.whl"))), "")
         index = os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("PIP_INDEX_URL")
         self._index = {"UV_DEFAULT_INDEX": index} if index else {}
-        self.state = needs.read_state(os.path.join(self.folder, STATE))
+        self.state = needs.read_state(os.path.join(self.folder, needs.STATE))
 
     def set_up(self, words: Sequence[str], is_applied: bool) -> None:
         """Make the parts that a command needs and that are not current, or raise SetupError if that fails."""
@@ -85,7 +85,7 @@ class Environment:
             if fcntl:  # of several commands the others wait, and find what the first has made
                 with suppress(OSError):  # not every file system has locks
                     fcntl.flock(file, fcntl.LOCK_EX)
-            self.state = needs.read_state(os.path.join(self.folder, STATE))
+            self.state = needs.read_state(os.path.join(self.folder, needs.STATE))
             self._make()
             for part in self.list_outdated(self._list_parts(words, is_applied)):
                 self._install_part(part, needs.SOURCES[part])
@@ -133,9 +133,9 @@ class Environment:
     def write_state(self, keys: Mapping[str, str]) -> None:
         """Write down what parts were made from."""
         self.state = {**self.state, "root": os.getcwd(), **keys}
-        new = Path(self.folder, f"{STATE}.new")
+        new = Path(self.folder, f"{needs.STATE}.new")
         new.write_text(json.dumps(self.state), encoding="utf-8")
-        new.replace(Path(self.folder, STATE))
+        new.replace(Path(self.folder, needs.STATE))
 
     def _make(self) -> None:
         """Make the environment if there is none, or if its Python is gone."""

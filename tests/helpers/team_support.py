@@ -11,7 +11,7 @@ from support import run, succeed
 from wheels import pack_wheel
 
 from triton_ensemble import __version__
-from triton_ensemble.launch import STATE
+from triton_ensemble.environment.needs import STATE
 
 TEAM_YML = """\
 defaults:

@@ -14,7 +14,7 @@ from support import ROOT, SOURCES, Generate, Project, run, succeed
 
 from triton_ensemble.author.adopt.written import pipeline_yml
 from triton_ensemble.cli import COMMANDS
-from triton_ensemble.launch import STATE
+from triton_ensemble.environment.needs import STATE
 
 PROGRAM = (sys.executable, "-m", "triton_ensemble")
 BUCKET = "s3://http://127.0.0.1:9/bucket/models"

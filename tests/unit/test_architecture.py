@@ -27,6 +27,12 @@ def direct(module: str) -> str:
     return path[0] if path else "triton_ensemble"
 
 
+def package(module: str) -> str:
+    """Return the package of a module, itself if it is one or is not in this package."""
+    path = PACKAGE.parent.joinpath(*module.split("."))
+    return module.rpartition(".")[0] if path.with_suffix(".py").exists() else module
+
+
 def imported(path: Path) -> Iterator[str]:
     """Yield the modules of the package that a file imports, wherever in it; relative imports stay in a package."""
     for node in ast.walk(ast.parse(path.read_text())):
@@ -75,6 +81,16 @@ def reached(graph: dict[str, set[str]], start: str) -> set[str]:
 
 def test_the_drawing_has_no_circle() -> None:
     graph = drawn()
+    assert [name for name in graph if name in reached(graph, name)] == []
+
+
+def test_packages_have_no_circle() -> None:
+    """Packages in a package import each other one way, too."""
+    graph: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        own = package(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
+        others = {package(module) for module in imported(path)}
+        graph.setdefault(own, set()).update(others - {own, "triton_ensemble"})
     assert [name for name in graph if name in reached(graph, name)] == []
 
 

@@ -19,7 +19,7 @@ import yaml
 from triton_ensemble.check.finding import Finding
 from triton_ensemble.check.repository import Repository
 from triton_ensemble.check.rule import make_finding
-from triton_ensemble.environment.needs import read_state
+from triton_ensemble.environment.needs import STATE, read_state
 from triton_ensemble.facts.answers import (
     FILE,
     NO_YAML,
@@ -28,7 +28,6 @@ from triton_ensemble.facts.answers import (
 )
 from triton_ensemble.facts.config import Problem, did_you_mean
 from triton_ensemble.facts.terminal import shorten
-from triton_ensemble.launch import STATE
 
 FOLDER = Path("vendor", "team")
 WHEEL = "vendor/triton_ensemble-*.whl"

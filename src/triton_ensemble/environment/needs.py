@@ -10,6 +10,7 @@ from pathlib import Path
 from triton_ensemble.environment.extras import COMMANDS, PARTS
 
 FACTS = "vendor/project.json"
+STATE = "ready.json"  # in the folder of an environment: what it was made from
 TOOLKIT = "vendor/requirements.txt"
 # The file that decides what a part has. Those after `dev` have folders of their own, so that they can't conflict with the lock.
 SOURCES = {

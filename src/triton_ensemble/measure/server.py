@@ -15,7 +15,7 @@ from triton_ensemble.facts.config.repository import list_called_models, model_co
 from triton_ensemble.facts.project import Project
 from triton_ensemble.measure.closed_loop import Address
 from triton_ensemble.serve.local.local_triton import LocalTriton, get
-from triton_ensemble.serve.local.ports import not_asked, usual
+from triton_ensemble.serve.local.ports import grpc_target, not_asked
 
 TIMEOUT_S = 10
 
@@ -34,7 +34,7 @@ class ServerUnderLoad:
         secure = urlsplit(url).scheme in ("https", "grpcs")
         self.project, self.url, self.local = project, url, local
         self._metrics_url = metrics_url
-        self.address = Address(target(url), secure)
+        self.address = Address(grpc_target(url), secure)
         self.client = grpc.InferenceServerClient(self.address.target, ssl=secure)
         self.configs: dict[str, ModelConfig] = {}
         self.calls = list_called_models(project.repository)
@@ -77,16 +77,6 @@ class ServerUnderLoad:
             f"no Triton answers gRPC at {self.address.target} ({error.message()}); "
             "write TRITON_URL=grpc://host:port, or its port as GRPC_PORT"
         )
-
-
-def target(url: str) -> str:
-    """Return host:port for gRPC. For an address of HTTP, the port is GRPC_PORT of the same host."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.hostname:
-        raise RuntimeError(f"{url} is not a server; write grpc://host:port")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    over_grpc = parts.scheme.startswith("grpc")
-    return f"{host}:{(parts.port if over_grpc else None) or usual('grpc')}"
 
 
 @contextmanager

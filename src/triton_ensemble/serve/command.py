@@ -11,7 +11,6 @@ import os
 import sys
 from pathlib import Path
 
-from triton_ensemble.change.state import is_changed
 from triton_ensemble.facts.project import STAGE, Project
 from triton_ensemble.serve import RepositoryError, published
 from triton_ensemble.serve.complete import complete
@@ -27,8 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Complete the repository. Print a line for each reason and return 1 if that is impossible."""
     project = Project.load(Path.cwd())
-    if arguments.if_applied and is_changed(project.root):
-        return 0
     project.check_stage(os.environ.get(STAGE, ""))
     try:
         complete(project, lambda line: print(line, flush=True))

@@ -20,9 +20,8 @@ from triton_ensemble.facts.client import Arrays, package, split_sequence
 from triton_ensemble.facts.config.message import type_name
 from triton_ensemble.facts.config.repository import list_called_models, model_configs
 from triton_ensemble.facts.project import Project
-from triton_ensemble.measure.server import target
 from triton_ensemble.serve.local.local_triton import LocalTriton
-from triton_ensemble.serve.local.ports import server_at, usual
+from triton_ensemble.serve.local.ports import grpc_target, server_at, usual
 from triton_ensemble.step import StepError
 from triton_ensemble.step.manifests import Served
 from triton_ensemble.testing.ask import answer, ask, tensors
@@ -89,8 +88,10 @@ class Upstream:
     def _connect(self, models: list[str]) -> Any:
         """Return a client of a server that has the models."""
         if url := os.environ.get("TRITON_GRPC_URL") or os.environ.get("TRITON_URL"):
-            return grpc.InferenceServerClient(target(url), ssl=url.startswith(("https", "grpcs")))
-        running = grpc.InferenceServerClient(target("grpc://127.0.0.1"))
+            return grpc.InferenceServerClient(
+                grpc_target(url), ssl=url.startswith(("https", "grpcs"))
+            )
+        running = grpc.InferenceServerClient(grpc_target("grpc://127.0.0.1"))
         if _has(running, models):
             port = usual("grpc")
             then = "its models are as they were when it loaded them"
@@ -100,7 +101,7 @@ class Upstream:
         print(f"Starting a local Triton with {', '.join(models)} ...", flush=True)
         args = ["--model-control-mode=explicit", *(f"--load-model={name}" for name in models)]
         local = LocalTriton(self._project.repository, models[-1], server_args=args)
-        return grpc.InferenceServerClient(target(self._stack.enter_context(local).grpc_url))
+        return grpc.InferenceServerClient(grpc_target(self._stack.enter_context(local).grpc_url))
 
     def tensors(self) -> Arrays:
         """Return the inputs of the step's model, as a request has them.

@@ -11,9 +11,8 @@ from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from triton_ensemble.facts.project import Project
-from triton_ensemble.measure.server import target
 from triton_ensemble.serve.local.key_file import explain, read_keys
-from triton_ensemble.serve.local.ports import is_taken, server_at, usual
+from triton_ensemble.serve.local.ports import grpc_target, is_taken, server_at, usual
 from triton_ensemble.versions import VersionError
 
 LOAD_TIMEOUT_S = 600
@@ -37,7 +36,7 @@ class Running:
         self._named = given or (f"{self.url}, {server_at(port)}" if self.url else "")
         if self.url:
             secure = urlsplit(self.url).scheme in ("https", "grpcs")
-            self._client = grpc.InferenceServerClient(target(self.url), ssl=secure)
+            self._client = grpc.InferenceServerClient(grpc_target(self.url), ssl=secure)
 
     def load(self, models: Sequence[str], holds: Callable[[Running], bool]) -> str:
         """Load models anew, in this order, and return a line that the server serves them.

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from triton_ensemble.facts.variables import read_docker, read_port
 from triton_ensemble.serve.local.process import ServerError
@@ -50,6 +51,16 @@ def is_taken(port: int) -> bool:
 def usual(api: str) -> int:
     """Return the port at which `make serve` serves an API: HTTP_PORT or GRPC_PORT of the environment, else Triton's own."""
     return read_port(f"{api.upper()}_PORT", USUAL[api])
+
+
+def grpc_target(url: str) -> str:
+    """Return host:port for gRPC. For an address of HTTP, the port is GRPC_PORT of the same host."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.hostname:
+        raise RuntimeError(f"{url} is not a server; write grpc://host:port")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    over_grpc = parts.scheme.startswith("grpc")
+    return f"{host}:{(parts.port if over_grpc else None) or usual('grpc')}"
 
 
 def not_asked(api: str) -> str:
