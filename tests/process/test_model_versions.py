@@ -12,7 +12,7 @@ from support import NOWHERE, Generate, Project, call, step, succeed
 from versions_of_a_step import STEP, command, copied, published, refused, tracked, write_step
 
 from triton_ensemble.change.stage import alone
-from triton_ensemble.versions import rollback
+from triton_ensemble.deploy.versions import rollback
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from triton_ensemble.compile.file import Place, set_values, steps_of
 from triton_ensemble.compile.graph import Step
 from triton_ensemble.compile.render import File, render
 from triton_ensemble.compile.rules import RefusedAnswers, rules
+from triton_ensemble.deploy.versions import VersionError
 from triton_ensemble.facts.answers import (
     FILE,
     Answers,
@@ -22,7 +23,6 @@ from triton_ensemble.facts.answers import (
     read_answers,
 )
 from triton_ensemble.facts.reading import read_bytes
-from triton_ensemble.versions import VersionError
 
 PIPELINE = "pipeline.yml"
 

@@ -18,20 +18,20 @@ from typing import Any
 
 from triton_ensemble.change.git import git
 from triton_ensemble.change.stage import Stage, make_stage
-from triton_ensemble.facts.project import Project
-from triton_ensemble.serve import published
-from triton_ensemble.serve.complete import complete
-from triton_ensemble.serve.sources import list_tree_sources
-from triton_ensemble.versions import VersionError
-from triton_ensemble.versions.attempt import attempt, version
-from triton_ensemble.versions.candidates import serve_candidate
-from triton_ensemble.versions.change import (
+from triton_ensemble.deploy.versions import VersionError
+from triton_ensemble.deploy.versions.attempt import attempt, version
+from triton_ensemble.deploy.versions.candidates import serve_candidate
+from triton_ensemble.deploy.versions.change import (
     bring,
     candidate,
     compute_changes,
     write,
 )
-from triton_ensemble.versions.pipeline import Pipeline
+from triton_ensemble.deploy.versions.pipeline import Pipeline
+from triton_ensemble.facts.project import Project
+from triton_ensemble.serve import published
+from triton_ensemble.serve.complete import complete
+from triton_ensemble.serve.sources import list_tree_sources
 
 
 def add_arguments(parser: ArgumentParser) -> None:

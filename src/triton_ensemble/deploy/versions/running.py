@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from tritonclient import grpc  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
+from triton_ensemble.deploy.versions import VersionError
 from triton_ensemble.facts.project import Project
 from triton_ensemble.serve.local.key_file import explain, read_keys
 from triton_ensemble.serve.local.ports import grpc_target, is_taken, server_at, usual
-from triton_ensemble.versions import VersionError
 
 LOAD_TIMEOUT_S = 600
 TIMEOUT_S = 10

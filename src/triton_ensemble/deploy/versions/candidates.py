@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from triton_ensemble.deploy.versions import VersionError
 from triton_ensemble.facts.client import package
 from triton_ensemble.facts.project import Project
 from triton_ensemble.serve.local.local_triton import LocalTriton
 from triton_ensemble.serve.local.process import ServerError
 from triton_ensemble.testing import golden, smoke
-from triton_ensemble.versions import VersionError
 
 GOLDEN = str(golden.FILE)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from triton_ensemble.change.changes import compare_renderings
 from triton_ensemble.change.stage import Stage
+from triton_ensemble.deploy.versions import VersionError
+from triton_ensemble.deploy.versions.pipeline import Pipeline
 from triton_ensemble.facts.project import Project
 from triton_ensemble.serve.complete import complete
-from triton_ensemble.versions import VersionError
-from triton_ensemble.versions.pipeline import Pipeline
 
 Changes = Mapping[str, bytes | None]  # new contents by path; None: the file goes
 # Of a project, what a candidate has of its own. All else is the project's, by links.

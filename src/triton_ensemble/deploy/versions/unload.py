@@ -10,11 +10,11 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from triton_ensemble.change.stage import make_stage
-from triton_ensemble.versions import VersionError
-from triton_ensemble.versions.attempt import attempt, version
-from triton_ensemble.versions.change import compute_changes
-from triton_ensemble.versions.move import add_roll, follow
-from triton_ensemble.versions.pipeline import Pipeline
+from triton_ensemble.deploy.versions import VersionError
+from triton_ensemble.deploy.versions.attempt import attempt, version
+from triton_ensemble.deploy.versions.change import compute_changes
+from triton_ensemble.deploy.versions.move import add_roll, follow
+from triton_ensemble.deploy.versions.pipeline import Pipeline
 
 
 def add_arguments(parser: ArgumentParser) -> None:

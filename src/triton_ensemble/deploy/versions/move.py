@@ -14,11 +14,11 @@ from pathlib import Path
 
 from triton_ensemble.change.stage import Stage
 from triton_ensemble.compile.graph import Graph
+from triton_ensemble.deploy.versions import VersionError
+from triton_ensemble.deploy.versions.change import Changes, bring
+from triton_ensemble.deploy.versions.pipeline import Pipeline
+from triton_ensemble.deploy.versions.running import NotMoved, Running
 from triton_ensemble.facts.project import Project
-from triton_ensemble.versions import VersionError
-from triton_ensemble.versions.change import Changes, bring
-from triton_ensemble.versions.pipeline import Pipeline
-from triton_ensemble.versions.running import NotMoved, Running
 
 # What `make shift` was given is nothing for the `make` in ROLL: it has a VERSION of its own.
 OURS = ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "NAME", "VERSION")

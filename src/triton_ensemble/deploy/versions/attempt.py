@@ -9,10 +9,10 @@ from pathlib import Path
 
 from triton_ensemble.change import ChangeError
 from triton_ensemble.change.stage import alone, file_problem
+from triton_ensemble.deploy.versions import VersionError
 from triton_ensemble.facts.project import ProjectError
 from triton_ensemble.serve import RepositoryError
 from triton_ensemble.serve.local.process import interruptible
-from triton_ensemble.versions import VersionError
 
 
 def version(text: str) -> int:

@@ -10,15 +10,15 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
+from triton_ensemble.deploy.versions import VersionError
+from triton_ensemble.deploy.versions.attempt import attempt
+from triton_ensemble.deploy.versions.candidates import GOLDEN, failures, serve_candidate
+from triton_ensemble.deploy.versions.change import Changes
+from triton_ensemble.deploy.versions.move import add_roll
+from triton_ensemble.deploy.versions.pipeline import Pipeline
+from triton_ensemble.deploy.versions.shift import shift
 from triton_ensemble.facts.project import Project
 from triton_ensemble.serve import published
-from triton_ensemble.versions import VersionError
-from triton_ensemble.versions.attempt import attempt
-from triton_ensemble.versions.candidates import GOLDEN, failures, serve_candidate
-from triton_ensemble.versions.change import Changes
-from triton_ensemble.versions.move import add_roll
-from triton_ensemble.versions.pipeline import Pipeline
-from triton_ensemble.versions.shift import shift
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -17,24 +17,24 @@ from pathlib import Path
 from typing import Any
 
 from triton_ensemble.change.stage import Stage, make_stage
-from triton_ensemble.serve import published
-from triton_ensemble.serve.complete import complete
-from triton_ensemble.versions import VersionError
-from triton_ensemble.versions.attempt import attempt, version
-from triton_ensemble.versions.candidates import (
+from triton_ensemble.deploy.versions import VersionError
+from triton_ensemble.deploy.versions.attempt import attempt, version
+from triton_ensemble.deploy.versions.candidates import (
     GOLDEN,
     failures,
     record_golden,
     serve_candidate,
 )
-from triton_ensemble.versions.change import (
+from triton_ensemble.deploy.versions.change import (
     Changes,
     candidate,
     compute_changes,
     write,
 )
-from triton_ensemble.versions.move import add_roll, follow
-from triton_ensemble.versions.pipeline import Pipeline
+from triton_ensemble.deploy.versions.move import add_roll, follow
+from triton_ensemble.deploy.versions.pipeline import Pipeline
+from triton_ensemble.serve import published
+from triton_ensemble.serve.complete import complete
 
 NONE: Changes = {}
 
