@@ -84,7 +84,7 @@ def draw(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def link_files(app: Sphinx, doctree: nodes.document) -> None:
-    """Let links to files that are no pages lead to the repository."""
+    """Let links to files that are not pages lead to the repository."""
     for link in [*doctree.findall(addnodes.download_reference)]:
         folder = (ROOT / f"{app.env.docname}.md").parent
         path = (folder / link["reftarget"]).resolve().relative_to(ROOT)

@@ -5,7 +5,7 @@
 With --check nothing is written; the exit status is 1 if the schema is not what it would be.
 
 It is the form of the answers, as hooks/validate/schema.jinja checks it. What JSON Schema has no words for is left to
-that: names that stand twice, slips in the names of backends, and how the pipeline hangs together.
+that: names that are written twice, slips in the names of backends, and how the pipeline hangs together.
 """
 
 from __future__ import annotations

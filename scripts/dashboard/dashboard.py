@@ -3,7 +3,7 @@
     make dashboard
 
 The default project is generated and served, a Prometheus scrapes it by the project's own files, and callers send it
-images, at times as fast as they can, at times what is no image. A Python process is killed, and Triton starts anew, as
+images, at times as fast as they can, at times what is not an image. A Python process is killed, and Triton starts anew, as
 the container's health check has it. There is no Grafana server: page.jsx reads the dashboard's JSON and draws it by
 Grafana's own components, from its packages for npm. Needs `apt-get install chromium npm prometheus`.
 """

@@ -81,7 +81,7 @@ def text(array: NDArray[np.object_]) -> NDArray[np.object_]:
             decoded[position] = data.decode()
         except UnicodeDecodeError as error:
             where = _name_place(position, array.shape)
-            raise InvalidRequest(f"{where} is no UTF-8 text: {error}") from error
+            raise InvalidRequest(f"{where} is not UTF-8 text: {error}") from error
     return decoded
 
 

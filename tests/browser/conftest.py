@@ -43,7 +43,7 @@ def opened(browser: Browser) -> Iterator[Open]:
     yield page
     for context in contexts:
         context.close()
-    # Chromium logs each answer that is no 200 or none, which tests of refusals want.
+    # Chromium logs each answer that is not 200 or none, which tests of refusals want.
     assert [line for line in said if not line.startswith("Failed to load resource")] == []
     assert {url for url in asked if not re.match(r"http://127\.0\.0\.1:|blob:|data:", url)} == set()
 

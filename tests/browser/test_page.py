@@ -161,7 +161,7 @@ def test_a_request_that_is_refused(opened: Open, mixed: Service) -> None:
     page.locator("fieldset", has_text="NUMBERS").get_by_text("Add a row").click()
     row(page, "Row 0 of NUMBERS").fill("[[1, 2], [3,")
     [error] = send(page)
-    assert "NUMBERS: is no JSON" in error
+    assert "NUMBERS: is not JSON" in error
     row(page, "Row 0 of NUMBERS").fill("[1]")
     [error] = send(page)
     assert "NUMBERS has shape" in error
@@ -176,7 +176,7 @@ def test_rows_have_the_numbers_of_the_api(opened: Open, mixed: Service) -> None:
         row(page, f"Row {i} of NUMBERS").fill(text)
     page.locator("fieldset", has_text="TEXT").get_by_text("Add a row").click()
     [error] = send(page)
-    assert "NUMBERS, row 1: null is no FP32" in error
+    assert "NUMBERS, row 1: null is not FP32" in error
     assert error.splitlines()[0] == "Row 1"
     row(page, "Row 1 of NUMBERS").fill("[[0, 0], [0, 0]]")
     assert [text.splitlines()[0] for text in send(page)] == ["Row 0", "Row 1"]

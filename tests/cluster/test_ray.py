@@ -98,7 +98,7 @@ def test_its_alerts_ask_for_the_names_that_ray_gives_to_metrics(generate: Genera
     assert "(ray_nv_inference_request_success" in text
     assert "(ray_step_process_seconds_total" in text
     assert not re.search(r"(?<!ray_)\b(nv|step)_\w+\{", text)
-    assert "0.1 * count by (job) (up" in text  # Serve's own checks are no traffic
+    assert "0.1 * count by (job) (up" in text  # Serve's own checks are not traffic
 
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")

@@ -283,7 +283,7 @@ CASES = [
     wired("decoupled-merge", ensemble(MID, step("@b", "IN=IN X=MID")), 4, DECOUPLED, TWO_INPUTS),
 ]  # fmt: skip
 FINE: dict[str, Files] = {
-    "a data type of a control that is no correlation id": {"@m": BATCHES + 'sequence_batching { control_input { name: "C" control { int32_false_true: [0, 1] data_type: TYPE_STRING } } }'},
+    "a data type of a control that is not a correlation id": {"@m": BATCHES + 'sequence_batching { control_input { name: "C" control { int32_false_true: [0, 1] data_type: TYPE_STRING } } }'},
     "a comment in Latin-1": {"@m": f"{PYTHON}# \udce9\n"},
     "a text in Latin-1": {"@m": f'{PYTHON}parameters {{ key: "\udce9" value {{ string_value: "\udce9" }} }}'},
     "quotes in quotes": {"@m": f"""{PYTHON}parameters {{ key: '"\\'+1_0#' value {{ string_value: "'\u00a0\\"" }} }} # '"""},
@@ -304,7 +304,7 @@ FINE: dict[str, Files] = {
     "passive beside active": {"@m": f"{PYTHON}{CPU.replace('}', 'passive: true }')}"},
     "a sign apart from its number": {"@m": PYTHON.replace("[4]", "[ -\n1 ]")},
     "flags as numbers": {"@m": f"{PYTHON}model_transaction_policy {{ decoupled: 00 }} response_cache {{ enable: 0x0 }}"},
-    "bytes that are no text": {"@m": f'{PYTHON}parameters {{ key: "k" value {{ string_value: "\\377\\xfe\\777\\ud83d\\ude00\\ud83d\\U00110000" }} }}'},
+    "bytes that are not text": {"@m": f'{PYTHON}parameters {{ key: "k" value {{ string_value: "\\377\\xfe\\777\\ud83d\\ude00\\ud83d\\U00110000" }} }}'},
     "an execute that is set later": code("", f"{CLASS}pass\n\nTritonPythonModel.execute = lambda self, requests: []\n", 0).files,
     "a model by other means": code("", f"from json import JSONDecoder as M\nif M:\n    def {NAME}():\n        return M()\n", 0).files,
     **{

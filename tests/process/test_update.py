@@ -148,7 +148,7 @@ def test_what_pipeline_yml_leaves_out_is_the_default_again(copy: Copy) -> None:
             "pipeline.yml:2: column 1: found character '\\t' that cannot start any token",
         ),
         ("- a\n", "pipeline.yml:1: has no answers"),
-        ("ci: github\nci: none\n", "pipeline.yml:2: 'ci' stands twice; drop one"),
+        ("ci: github\nci: none\n", "pipeline.yml:2: 'ci' is written twice; drop one"),
         ("", "pipeline.yml:1: has no answers"),
         ("max_batch_size: -1\n", "max_batch_size"),
         ("tensors: {A: 'FLOAT[1]'}\n", "tensor A: has the type FLOAT"),

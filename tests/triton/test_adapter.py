@@ -111,7 +111,7 @@ def test_texts(ask: Ask) -> None:
     wanted = strings(["GRÜSSE".encode(), b""], [b"A\x00", b"B"])
     assert_answer(ask("texts", {"IN": given}), OUT=wanted)
     refused = ask("texts", {"IN": strings([b"a", b"a"], [b"a", b"\xff"])})
-    assert "row 1, element [1] is no UTF-8 text: " in refused
+    assert "row 1, element [1] is not UTF-8 text: " in refused
 
 
 def test_texts_that_triton_would_change_silently(ask: Ask) -> None:

@@ -162,8 +162,8 @@ def test_the_address_of_http_is_enough(digits: Server) -> None:
         ("--base Makefile", "", "Makefile: is not from `make bench`: "),
         ("--base samples/digit-7.json", "", "samples/digit-7.json: is not from `make bench`"),
         ("--out Makefile/run", "", "[Errno 17] File exists: 'Makefile'"),
-        ("--seconds 0", "", "triton-ensemble bench: error: argument --seconds: '0' is no posi"),
-        ("--rows 1.5", "", "triton-ensemble bench: error: argument --rows: '1.5' is no posi"),
+        ("--seconds 0", "", "triton-ensemble bench: error: argument --seconds: '0' is not a posi"),
+        ("--rows 1.5", "", "triton-ensemble bench: error: argument --rows: '1.5' is not a posi"),
     ],
 )
 def test_what_is_wrong_is_one_line(

@@ -110,7 +110,7 @@ def test_a_server_that_is_not_there(digits: Served, transport: str) -> None:
 def test_one_output_alone(digits: Served, images: list[bytes], transport: str) -> None:
     given = {"IMAGE": np.array([images[:1]], dtype=object)}
     assert list(digits.call(transport, "infer", given, outputs=["SCORE"])) == ["SCORE"]
-    for outputs, text in (["SCOR"], "SCOR is no output of"), ([], "outputs: name one or more"):
+    for outputs, text in (["SCOR"], "SCOR is not an output of"), ([], "outputs: name one or more"):
         with pytest.raises(digits.module.InvalidInput, match=text) as error:
             digits.call(transport, "infer", given, outputs=outputs)
         assert error.value.row is None
@@ -328,7 +328,7 @@ def test_command_line(digits: Served) -> None:
         (["--image", "nothing"], "IMAGE, row 0: its 7 bytes"),
         (["--image", "@nothing"], "No such file or directory: 'nothing'"),
         ([], "IMAGE is missing"),
-        (["--input", "IMAGES=x"], "IMAGES is no input of image_classification"),
+        (["--input", "IMAGES=x"], "IMAGES is not an input of image_classification"),
         (["--input", "IMAGE"], "--input IMAGE: write NAME=VALUE"),
         (["--image", "x", "--url", "nowhere"], "nowhere is not a server"),
         (["--image", "x", "--root-certificates", "no.pem"], "no.pem: there is no such file"),

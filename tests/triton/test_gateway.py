@@ -74,23 +74,23 @@ class Step:
         return {"O": I}
 """
 REFUSED: dict[str, tuple[int, Any, str]] = {
-    "no JSON": (400, b"{", "the request is no JSON"),
-    "a list": (400, [], "the request is no object"),
-    "another input": (400, {"IMAGES": [["a"]]}, "IMAGES is no input of image_classification; its inputs are IMAGE"),
-    "a long one": (400, {"x" * 1_000_000: 0}, f"{'x' * 99} is no input of image_classification"),
+    "no JSON": (400, b"{", "the request is not JSON"),
+    "a list": (400, [], "the request is not an object"),
+    "another input": (400, {"IMAGES": [["a"]]}, "IMAGES is not an input of image_classification; its inputs are IMAGE"),
+    "a long one": (400, {"x" * 1_000_000: 0}, f"{'x' * 99} is not an input of image_classification"),
     "none": (400, {}, "IMAGE is missing"),
-    "a number": (400, {"IMAGE": [[1]]}, 'IMAGE, row 0: 1 is no text; write a text, or {"base64": TEXT}'),
-    "no base64": (400, {"IMAGE": [[{"base64": "?"}]]}, 'IMAGE, row 0: {"base64":"?"} is no text'),
-    "another key": (400, {"IMAGE": [["a"], [{"hex": "00"}]]}, 'IMAGE, row 1: {"hex":"00"} is no text'),
-    "nothing": (400, {"IMAGE": [[{}]]}, "IMAGE, row 0: {} is no text"),
+    "a number": (400, {"IMAGE": [[1]]}, 'IMAGE, row 0: 1 is not text; write a text, or {"base64": TEXT}'),
+    "no base64": (400, {"IMAGE": [[{"base64": "?"}]]}, 'IMAGE, row 0: {"base64":"?"} is not text'),
+    "another key": (400, {"IMAGE": [["a"], [{"hex": "00"}]]}, 'IMAGE, row 1: {"hex":"00"} is not text'),
+    "nothing": (400, {"IMAGE": [[{}]]}, "IMAGE, row 0: {} is not text"),
     "null": (400, {"IMAGE": None}, "IMAGE is missing"),
-    "a null": (400, {"IMAGE": [["a"], [None]]}, "IMAGE, row 1: null is no text"),
+    "a null": (400, {"IMAGE": [["a"], [None]]}, "IMAGE, row 1: null is not text"),
     "ragged": (400, {"IMAGE": [["a"], ["a", "b"]]}, "IMAGE, row 1: has shape [2], and row 0 [1]; send rows"),
     "a shape": (400, {"IMAGE": [[["a"]]]}, "IMAGE has shape [1, 1, 1]"),
     "no rows": (400, {"IMAGE": []}, "IMAGE"),
     "no image": (400, {"IMAGE": [["a"]]}, "in ensemble 'image_classification', step preprocess: IMAGE, row 0"),
     "rows": (413, {"IMAGE": [["a"]] * 65}, "65 rows; a request may have 64"),
-    "deep": (400, b"[" * 100_000, "the request is no JSON"),
+    "deep": (400, b"[" * 100_000, "the request is not JSON"),
     "almost as deep": (400, b'{"IMAGE": %s%s}' % (b"[" * 1000, b"]" * 1000), "the request is nested too deep"),
 }  # fmt: skip
 
@@ -279,12 +279,12 @@ def test_a_decoupled_pipeline_streams(generate: Generate) -> None:
 
 
 WRONG = {  # for INT32[-1, 2], and what is said of it
-    "[[[1, null]]]": "I, row 0: null is no INT32; write a whole number from -2147483648 to 2147483647",
-    "[[[1, 2]], [[1, 18446744073709551616]]]": "I, row 1: 1.8446744073709552e+19 is no INT32; write a whole number",
+    "[[[1, null]]]": "I, row 0: null is not INT32; write a whole number from -2147483648 to 2147483647",
+    "[[[1, 2]], [[1, 18446744073709551616]]]": "I, row 1: 1.8446744073709552e+19 is not INT32; write a whole number",
     "[[[1, 2], [3]]]": "I, row 0: its lists are not of one length; write lists of shape [-1, 2]",
     "[[[1, 2]], [[1, 2], [3, 4]]]": "I, row 1: has shape [2, 2], and row 0 [1, 2]; send rows",
-    "[[{}]]": "I, row 0: {} is no INT32; write a whole number",
-    '[[[1, "%s"]]]' % ("2" * 99): 'I, row 0: "%s… is no INT32' % ("2" * 39),
+    "[[{}]]": "I, row 0: {} is not INT32; write a whole number",
+    '[[[1, "%s"]]]' % ("2" * 99): 'I, row 0: "%s… is not INT32' % ("2" * 39),
     "[[[1]]]": "I has shape [1, 1, 1]; it must be [-1, -1, 2]",
     "[]": "I has no rows; give one or more",
 }
@@ -398,14 +398,14 @@ def test_true_is_a_bool_and_nothing_else(generate: Generate) -> None:
             for rows in ([[True], [False]], [good[name][1], [True]]):
                 answer = service.post({**good, name: rows})
                 row = rows.index([True])
-                line = f"{name}, row {row}: true is no {wanted}; write a"
+                line = f"{name}, row {row}: true is not {wanted}; write a"
                 assert answer.status == 400, (name, rows)
                 assert answer.json()["error"].startswith(line)
                 assert answer.json()["row"] == row
         parts = [(name, "", json.dumps(rows[0]).encode()) for name, rows in good.items()]
         assert service.upload(*parts).status == 200
         answer = service.upload(*parts[1:], ("I", "", b"[true]"))
-        assert answer.json()["error"].startswith("I, row 0: true is no INT32")
+        assert answer.json()["error"].startswith("I, row 0: true is not INT32")
         assert service.post({**good, "B": [[1], [0]]}).json()["error"].startswith("B, row 0: 1 is")
 
 
@@ -457,7 +457,7 @@ def test_a_lone_value_is_one_row_where_a_row_has_just_one(generate: Generate, ro
         answered = service.post({"TEXT": {"base64": "Yg=="}, "NUMBER": 1})
         assert (answered.status, answered.json()["SAID"]) == (200, [["b"]] if rows else ["b"])
         assert service.post({"TEXT": "a", "NUMBER": "1"}).json()["error"] == (
-            'NUMBER: "1" is no FP32; write a number'
+            'NUMBER: "1" is not FP32; write a number'
         )
         assert service.post({"TEXT": "a", "NUMBER": [1, 2]}).status == 400
 

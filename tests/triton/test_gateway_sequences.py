@@ -136,7 +136,7 @@ def test_the_chunks_of_a_recording_are_rows(service: Service) -> None:
     assert mixed.json() == {"TOTAL": [[4], [7]]}
 
 
-NONE = "AUDIO: is no WAV file of PCM samples"
+NONE = "AUDIO: is not a WAV file of PCM samples"
 OTHER_FILES = {
     b"": NONE,
     b"RIFF": NONE,
@@ -158,7 +158,7 @@ def test_another_file_is_refused(service: Service, content: bytes, reason: str) 
 def test_a_part_that_is_nothing_of_both_is_refused(service: Service) -> None:
     answer = service.upload(("AUDIO", "a.txt", b"text"))
     assert answer.status == 400
-    assert answer.json()["error"].startswith("AUDIO: is no JSON and no WAV file: ")
+    assert answer.json()["error"].startswith("AUDIO: is neither JSON nor a WAV file: ")
 
 
 def test_a_row_that_is_refused_ends_it(service: Service) -> None:

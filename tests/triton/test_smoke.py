@@ -415,10 +415,10 @@ if the new answers are right: make golden
 
 BROKEN: dict[str, tuple[Any, str]] = {
     "no inputs": ({"A": [[1, 2]]}, 'it has no "inputs"; write {"inputs": {NAME: [...]}}'),
-    "no mapping": ({"inputs": [1]}, 'its "inputs" are no tensors by name; write {NAME: [...]}'),
+    "no mapping": ({"inputs": [1]}, 'its "inputs" are not tensors by name; write {NAME: [...]}'),
     "no file": (
         {"inputs": {"TEXT": [[{"fil": "a.txt"}]]}},
-        'inputs, TEXT: {"fil": "a.txt"} is no text, {"file": NAME} or {"base64": TEXT}',
+        'inputs, TEXT: {"fil": "a.txt"} is not text, {"file": NAME} or {"base64": TEXT}',
     ),
     "unequal rows": ({"inputs": {"A": [[1, 2], [3]]}}, "inputs, A: setting an array element"),
 }

@@ -93,7 +93,7 @@ def test_a_number_out_of_range_is_the_clients_mistake(
 def test_infer_writes_images_as_files(project: Project) -> None:
     printed = succeed(project.make("infer", HTTP_PORT=NOWHERE))
     file = project / "build/answers/fox-IMAGE-0.png"
-    assert f"{file.stat().st_size} bytes that are no text: build/answers/{file.name}\n" in printed
+    assert f"{file.stat().st_size} bytes that are not text: build/answers/{file.name}\n" in printed
     assert size(file.read_bytes()) == (64, 64)
 
 

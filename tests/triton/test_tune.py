@@ -95,8 +95,8 @@ def test_settings_that_fail_a_live_test_are_not_written(waiting: Project) -> Non
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["TIME=0"], "triton-ensemble tune: error: argument --time: '0' is no positive number"),
-        (["P99=-1"], "triton-ensemble tune: error: argument --p99: '-1' is no positive number"),
+        (["TIME=0"], "triton-ensemble tune: error: argument --time: '0' is not a positive number"),
+        (["P99=-1"], "triton-ensemble tune: error: argument --p99: '-1' is not a positive number"),
         (["TIME=1"], "Nothing was measured: TIME=1 is too short; give TIME=300"),
         (["TIME=8", "CONCURRENCY=8"], "Nothing was measured: TIME=8 is too short; give TIME=300"),
     ],

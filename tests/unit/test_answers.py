@@ -79,11 +79,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"stepz": []}, "stepz: is not a question; did you mean steps?"),
     ({"colour": "red"}, "colour: is not a question; drop it"),
     # the table of tensors
-    ({"tensors": ["A"]}, "tensors: is no mapping; write `NAME: TYPE[dims]` for each tensor"),
-    ({"tensors": {}}, "tensors: is no mapping; write `NAME: TYPE[dims]` for each tensor"),
+    ({"tensors": ["A"]}, "tensors: is not a mapping; write `NAME: TYPE[dims]` for each tensor"),
+    ({"tensors": {}}, "tensors: is not a mapping; write `NAME: TYPE[dims]` for each tensor"),
     ({"tensors": {"": "FP32[1]"}}, 'tensor "": has no name; write one, in quotes'),
     ({"tensors": {True: "FP32[1]"}}, "tensor true: has no name; write one, in quotes"),
-    ({"tensors": {1: "FP32[1]", "1": "FP32[1]"}}, "tensor 1: stands twice; drop one"),
+    ({"tensors": {1: "FP32[1]", "1": "FP32[1]"}}, "tensor 1: is written twice; drop one"),
     (tensor("FP32"), 'tensor A: is "FP32"; write TYPE[dims], like FP32[3, 224, 224]'),
     (tensor("FP32[]"), 'tensor A: is "FP32[]"; write TYPE[dims], like FP32[3, 224, 224]'),
     (
@@ -142,9 +142,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
         'step one: has a tensor named "\\u2029"; write a name',
     ),
     # the list of steps
-    ({"steps": "one"}, "steps: is no list; write one `- name: ...` for each step"),
-    ({"steps": {"one": {}}}, "steps: is no list; write one `- name: ...` for each step"),
-    ({"steps": []}, "steps: is no list; write one `- name: ...` for each step"),
+    ({"steps": "one"}, "steps: is not a list; write one `- name: ...` for each step"),
+    ({"steps": {"one": {}}}, "steps: is not a list; write one `- name: ...` for each step"),
+    ({"steps": []}, "steps: is not a list; write one `- name: ...` for each step"),
     (
         {"steps": ["one"]},
         'step 1: is "one"; write `name:`, `backend:`, `inputs:` and `outputs:`',
@@ -181,7 +181,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
         f'step one: device is "{"z" * 279} ... {"z" * 213}"; write one of cpu, gpu, auto, model',
     ),
     (one(backend="z" * 101), f'step one: backend is "{"z" * 101}"; write one of {BACKENDS}'),
-    ({"steps": STEPS * 2}, "step one: stands twice; give one of them another name"),
+    ({"steps": STEPS * 2}, "step one: is written twice; give one of them another name"),
     (one(backend="onnx"), 'step one: backend is "onnx"; did you mean onnxruntime?'),
     (one(backend="pytorhc"), 'step one: backend is "pytorhc"; did you mean pytorch?'),
     (one(backend="tensorrt_llm"), 'step one: backend is "tensorrt_llm"; did you mean tensorrtllm?'),
@@ -211,7 +211,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
         one(max_batch_size="x"),
         'step one: max_batch_size is "x"; write a whole number, 0 or more',
     ),
-    (one(parameters=["a"]), "step one: parameters is no mapping; write `name: value` pairs"),
+    (one(parameters=["a"]), "step one: parameters is not a mapping; write `name: value` pairs"),
     (
         one(requirements=[3]),
         'step one: requirements has 3; write packages, like "pillow>=10.1"',
@@ -244,8 +244,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
         'step one: lists "" among its tensors; write a name, or make the list a mapping',
     ),
     (one({"": "A"}), 'step one: has a tensor named ""; write a name, in quotes'),
-    (one(["A", "A"]), "step one: A stands twice; drop one"),
-    (one({"x": None}), "step one: x is no tensor; write the name of one"),
+    (one(["A", "A"]), "step one: A is written twice; drop one"),
+    (one({"x": None}), "step one: x is not a tensor; write the name of one"),
     (one({"x": {}}), "step one: x needs a `tensor`, or its `type` and `dims`"),
     (
         one({"x": {"tensor": "A", "dim": [4]}}),
@@ -316,7 +316,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     # what the ensemble returns
     ({"outputs": "B"}, 'outputs is "B"; write a list of names'),
-    ({"outputs": ["B", "B"]}, "outputs B stands twice; drop one"),
+    ({"outputs": ["B", "B"]}, "outputs B is written twice; drop one"),
     ({"outputs": ["A"]}, "outputs: no step writes A; add it to the `outputs` of a step"),
     (
         {"outputs": ["OTHER"]},

@@ -443,8 +443,8 @@ def test_a_pipeline_that_cannot_be_read(generate: Generate) -> None:
         (b"\xff\0", 1, "is not UTF-8"),
         (b"ci: none\n2: x\n", 2, "has the key 2, which YAML does not read as text"),
         (b"ci: none\n? [1]\n: x\n", 2, "has a key that is a list or a mapping"),
-        (b"ci: none\nci: none\n", 2, "'ci' stands twice"),
-        (b'"a; b": 1\n"a; b": 2\n', 2, "'a; b' stands twice"),
+        (b"ci: none\nci: none\n", 2, "'ci' is written twice"),
+        (b'"a; b": 1\n"a; b": 2\n', 2, "'a; b' is written twice"),
     ):
         (project / "pipeline.yml").write_bytes(content)
         [finding] = [
@@ -480,7 +480,7 @@ def test_a_project_whose_answers_are_damaged(generate: Generate) -> None:
         [finding] = [
             f for f in check(project / "model_repository") if f.rule == "pipeline-unreadable"
         ]
-        assert (finding.file, finding.what) == (answers, "is no YAML")
+        assert (finding.file, finding.what) == (answers, "is not YAML")
 
 
 def test_the_tables_of_the_catalogue_fit_each_other() -> None:

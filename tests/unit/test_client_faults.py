@@ -120,7 +120,7 @@ def test_a_server_that_ends_in_its_answer_or_is_busy_is_asked_again(
 
 
 def test_a_request_is_sent_once_where_that_is_asked_for(module: ModuleType) -> None:
-    """A connection that was kept is no exception: what the server has read may have been executed."""
+    """A connection that was kept is not an exception: what the server has read may have been executed."""
     with (
         answering(socket.socket.close) as (url, requests),
         module.Client(url) as client,

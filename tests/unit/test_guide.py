@@ -243,7 +243,7 @@ def test_a_folder_that_is_no_model_is_one_line(tmp_path: Path) -> None:
         ("x onnx: BUY -> T FP32[1]", "did you mean onnxruntime?"),
         ("x python: BU -> T FP32[1]", "give BU its type"),
         ("x python: BUY -> CLICK FP32[1]", "drop FP32[1]; CLICK has its type"),
-        ("rank python: BUY -> Z FP32[1]", "step rank: stands twice"),
+        ("rank python: BUY -> Z FP32[1]", "step rank: is written twice"),
         ("x python: SCORE -> CLICK", "step click writes too"),
     ],
 )

@@ -139,7 +139,7 @@ steps:
 
 
 def test_independent_problems_are_said_at_once(tmp_path: Path) -> None:
-    """What shares the model of a step that is refused, and what comes of its tensors, is no problem of its own."""
+    """What shares the model of a step that is refused, and what comes of its tensors, is not a problem of its own."""
     path = tmp_path / "pipeline.yml"
     path.write_text(SEVERAL)
     found = [(each.line, each.what) for each in check_pipeline(path)]
@@ -217,7 +217,7 @@ WIDE = "a: &a [x]\n" + "".join(
         ("ci: a\n2: x\n", 2, "has the key 2, which YAML does not read as text; write it in quotes"),
         ("ci: a\n? [1, 2]\n: x\n", 2, "has a key that is a list or a mapping; write a text"),
         ("ci: {2026-01-02: a}\n", 1, "ci is {}; write one of github"),
-        ("tensors: !!set {A}\n", 1, "tensors: is no mapping; write `NAME: TYPE[dims]`"),
+        ("tensors: !!set {A}\n", 1, "tensors: is not a mapping; write `NAME: TYPE[dims]`"),
         ('ensemble: {parameters: {a: "\\ud800"}}\n', 1, 'a: has "\\ud800", which is not a text'),
         ("inputs: {null: x}\n", 1, "inputs has the key null; write it in quotes"),
         ("steps: &s\n  - {steps: *s}\n", 1, "says more than 100000 values by its aliases"),

@@ -83,7 +83,7 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
         ),
         [("choice", [*ONE, "backend"], {"given": '"onnx"'})],
     ),
-    "a name that stands twice": (
+    "a name that is written twice": (
         steps(ONE_READS_A, step("one", ["B"], ["C"])),
         [("twice", ["steps", 1], {})],
     ),
@@ -109,7 +109,7 @@ CASES: dict[str, tuple[Answers, list[Record]]] = {
             ("no-tensor", ["steps", "inner", "steps", "one", "inputs", "X"], {"verb": "reads", "tensor": "X"}),
         ],
     ),
-    "a model that is no step's": (
+    "a model that is not a step's": (
         steps(
             step("one", ["A"], ["B"], calls=["two"]),
             {"name": "two", "model": "none", "inputs": ["A"], "outputs": ["C"]},

@@ -1,5 +1,5 @@
 # Yours: written once, never touched by `make update`.
-"""What is no digit: patches of the two photographs that scikit-learn brings."""
+"""What is not a digit: patches of the two photographs that scikit-learn brings."""
 
 from io import BytesIO
 

@@ -1,5 +1,5 @@
 # Yours: written once, never touched by `make update`.
-"""The served ensemble on digits that the models were not trained on, and on what is no digit."""
+"""The served ensemble on digits that the models were not trained on, and on what is not a digit."""
 
 from typing import Any, Protocol
 

@@ -59,10 +59,10 @@ def _features(given: str, where: str) -> list[float]:
         raise InvalidRequest(f'{where}: has no "{missing[0]}"; send all {len(NAMES)} measurements')
     if unknown := [name for name in measurements if name not in NAMES]:
         known = ", ".join(NAMES)
-        raise InvalidRequest(f'{where}: "{unknown[0][:50]}" is no measurement; send {known}')
+        raise InvalidRequest(f'{where}: "{unknown[0][:50]}" is not a measurement; send {known}')
     for name, value in measurements.items():
         if not _is_number(value):
-            raise InvalidRequest(f'{where}: "{name}" is no number from 0 to 1e30; send one')
+            raise InvalidRequest(f'{where}: "{name}" is not a number from 0 to 1e30; send one')
     return [float(measurements[name]) for name in NAMES]
 
 
@@ -70,9 +70,9 @@ def _mapping(given: str, where: str) -> dict[str, Any]:
     try:
         measurements = json.loads(given)
     except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"{where}: is no JSON; send an object of numbers") from error
+        raise InvalidRequest(f"{where}: is not JSON; send an object of numbers") from error
     if not isinstance(measurements, dict):
-        raise InvalidRequest(f"{where}: is no JSON object; send one of numbers by name")
+        raise InvalidRequest(f"{where}: is not a JSON object; send one of numbers by name")
     return measurements
 
 

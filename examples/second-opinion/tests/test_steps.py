@@ -46,13 +46,19 @@ def test_features_are_in_the_order_of_the_training() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("", "is no JSON; send an object of numbers"),
-        ("{" * 100_000, "is no JSON; send an object of numbers"),
-        ("[1, 2]", "is no JSON object; send one of numbers by name"),
+        ("", "is not JSON; send an object of numbers"),
+        ("{" * 100_000, "is not JSON; send an object of numbers"),
+        ("[1, 2]", "is not a JSON object; send one of numbers by name"),
         ("{}", 'has no "mean radius"; send all 30 measurements'),
-        (json.dumps(BENIGN | {"Radius": 1}), '"Radius" is no measurement; send mean radius, mean'),
+        (
+            json.dumps(BENIGN | {"Radius": 1}),
+            '"Radius" is not a measurement; send mean radius, mean',
+        ),
         *(
-            (json.dumps(BENIGN | {"mean area": value}), '"mean area" is no number from 0 to 1e30')
+            (
+                json.dumps(BENIGN | {"mean area": value}),
+                '"mean area" is not a number from 0 to 1e30',
+            )
             for value in (None, True, "12", [1], float("nan"), float("inf"), -1, 10**400)
         ),
     ],

@@ -16,7 +16,7 @@ class Step:
     """TEXT STRING[batch, 1] -> TOKEN_IDS INT64[batch, 64], padded with 0.
 
     Of a text with more than 64 different words the first 64 count.
-    Raises InvalidRequest for what is no UTF-8, and for a text without a word of letters a to z.
+    Raises InvalidRequest for what is not UTF-8, and for a text without a word of letters a to z.
     """
 
     def __init__(self, context: Context) -> None:

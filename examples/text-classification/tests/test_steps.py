@@ -50,7 +50,7 @@ def test_a_text_without_a_word_is_refused(data: str) -> None:
 
 
 def test_what_is_no_text_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="row 0 is no UTF-8 text"):
+    with pytest.raises(InvalidRequest, match="row 0 is not UTF-8 text"):
         tokenize(b"\xff\xd8")
 
 

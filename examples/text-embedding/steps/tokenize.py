@@ -25,7 +25,7 @@ class Step:
     token and 0 for padding. What is longer than the last of LENGTHS, in tokens, is cut off, as the
     model's authors do; `truncated_texts_total` of Triton's /metrics counts such texts.
 
-    Raises InvalidRequest for what is no UTF-8.
+    Raises InvalidRequest for what is not UTF-8.
     """
 
     def __init__(self, context: Context) -> None:

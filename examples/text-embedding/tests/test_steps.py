@@ -58,7 +58,7 @@ def test_case_and_accents_do_not_count() -> None:
 
 
 def test_what_is_no_utf_8_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="row 1 is no UTF-8 text"):
+    with pytest.raises(InvalidRequest, match="row 1 is not UTF-8 text"):
         tokenize("good", b"\xff")
 
 

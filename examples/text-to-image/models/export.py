@@ -33,7 +33,7 @@ SIZES = (2, 32, 32), (4, 24, 40)
 WHOLE = {
     "token_ids": 500,
     "timestep": len(ALPHAS),
-}  # inputs that are no real numbers: what they are below
+}  # inputs that are not real numbers: what they are below
 
 
 class Model(NamedTuple):

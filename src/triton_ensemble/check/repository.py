@@ -22,7 +22,7 @@ class Repository:
 
     folder: Path
     folders: dict[str, Model | UnreadModel]
-    answers: Answers  # empty: it is no project's
+    answers: Answers  # empty: it is not a project's
     release: str = ""  # of the Triton to serve it, YY.MM; empty: the newest
     project: Path | None = None  # whose files its owner has; None: the folder around the repository
     findings: list[Finding] = field(default_factory=list)  # of the rules that were asked before

@@ -38,17 +38,17 @@ class UnreadableAnswers(Exception):
 
 
 class UniqueKeyLoader(yaml.SafeLoader):
-    """YAML's own types, with an error for a key that stands twice: YAML forbids it, but PyYAML takes the last."""
+    """YAML's own types, with an error for a key that is written twice: YAML forbids it, but PyYAML takes the last."""
 
     def compose_mapping_node(self, anchor: Any) -> Any:
-        """Return a mapping before others are merged into it. Raise MarkedYAMLError if a key stands twice."""
+        """Return a mapping before others are merged into it. Raise MarkedYAMLError if a key is written twice."""
         node = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise _error("has a key that is a list or a mapping", "write a text", key)
             if (written := (key.tag, str(key.value))) in seen:
-                raise _error(f"{key.value!r} stands twice", "drop one", key)
+                raise _error(f"{key.value!r} is written twice", "drop one", key)
             seen.add(written)
         return node
 
@@ -154,7 +154,7 @@ def _error(what: str, instead: str, node: yaml.Node) -> yaml.MarkedYAMLError:
 def yaml_problem(error: yaml.YAMLError) -> tuple[int, str, str]:
     """Return why a text is not YAML: the line from 1 on, what is wrong and what to do."""
     mark, instead = getattr(error, "problem_mark", None), getattr(error, "note", None)
-    what = str(getattr(error, "problem", None) or "is no YAML")
+    what = str(getattr(error, "problem", None) or "is not YAML")
     if mark and not instead:  # one of YAML's own, about what may stand anywhere in its line
         what = f"column {mark.column + 1}: {what}"
     return (

@@ -112,13 +112,13 @@ def _parse(content: bytes, wrong: str) -> object:
 
 def _read_json(body: Body, client: Package, max_rows: int) -> dict[str, object]:
     content, inputs = body.content(), client.tensors.INPUTS
-    given = _parse(content, "the request is no JSON")
+    given = _parse(content, "the request is not JSON")
     if not isinstance(given, dict):
-        raise Refusal(400, "the request is no object; write {NAME: [...]}, by input")
+        raise Refusal(400, "the request is not an object; write {NAME: [...]}, by input")
     if len(given) > len(inputs):
         name, model = next(name for name in given if name not in inputs), client.tensors.MODEL
         known = ", ".join(inputs)
-        raise Refusal(400, f"{name[:SHOWN]} is no input of {model}; its inputs are {known}")
+        raise Refusal(400, f"{name[:SHOWN]} is not an input of {model}; its inputs are {known}")
     batch, is_small = [-1] * bool(client.tensors.MAX_BATCH_SIZE), len(content) <= SMALL_BYTES
     for name in given.keys() & inputs.keys():
         value = given[name]
@@ -161,7 +161,7 @@ def _texts(value: object) -> object:
     try:
         return base64.b64decode(value[BASE64], validate=True)
     except (binascii.Error, TypeError, ValueError):
-        return value  # is no text, and refused as such
+        return value  # is not text, and refused as such
 
 
 def _read_form(content_type: str, body: Body, client: Package, max_rows: int) -> Given:
@@ -202,7 +202,7 @@ def _rows(part: Part, client: Package, body: Body) -> Sequence[object]:
     if may_be_sound and part.content.startswith(forms.BEGIN):
         return forms.read_rows(part.name, tensor, part.content)
     body.count(part.content)
-    sound = " and no WAV file" if may_be_sound else ""
-    row = _parse(part.content, f"{part.name}: is no JSON{sound}")
+    fault = "is neither JSON nor a WAV file" if may_be_sound else "is not JSON"
+    row = _parse(part.content, f"{part.name}: {fault}")
     is_small = len(part.content) <= SMALL_BYTES
     return [_read(part.name, row, tensor, [], body, is_small=is_small)]

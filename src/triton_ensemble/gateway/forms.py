@@ -84,7 +84,7 @@ def read_rows(name: str, tensor: Tensor, content: bytes) -> list[Array]:
             channels, bits = file.getnchannels(), 8 * file.getsampwidth()
             frames = file.readframes(file.getnframes())
     except (EOFError, RuntimeError, wave.Error):  # as `wave` tells of chunks that are wrong
-        raise Refusal(400, f"{name}: is no WAV file of PCM samples") from None
+        raise Refusal(400, f"{name}: is not a WAV file of PCM samples") from None
     if (channels, bits) != (1, 16):
         found = f"channels: {channels}, bits a sample: {bits}"
         raise Refusal(400, f"{name}: has {found}; send one channel of 16 bits")

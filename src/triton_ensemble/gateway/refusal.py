@@ -103,7 +103,7 @@ def find_fault(name: str, tensor: Tensor, value: object, *, batch: bool) -> Faul
         where = name if row is None else f"{name}, row {row}"
         shape, wrong = _look(content, tensor.datatype)
         if wrong:
-            text = f"{where}: {_show(wrong[0])} is no {_describe_wanted(tensor.datatype)}"
+            text = f"{where}: {_show(wrong[0])} is not {_describe_wanted(tensor.datatype)}"
             return Fault(text, row)
         if shape is None:
             text = f"its lists are not of one length; write lists of shape {list(tensor.dims)}"

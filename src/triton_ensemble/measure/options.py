@@ -28,4 +28,4 @@ def _positive(kind: type[Number], text: str) -> Number:
         if 0 < (value := kind(text)) < math.inf:
             return value
     whole = "whole " * (kind is int)
-    raise argparse.ArgumentTypeError(f"{text!r} is no positive {whole}number")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a positive {whole}number")

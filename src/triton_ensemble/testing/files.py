@@ -144,7 +144,7 @@ def _content(cell: str | dict[str, str], folder: Path) -> bytes:
         return base64.b64decode(cell["base64"], validate=True)
     if isinstance(cell, dict) and "file" in cell:
         return read_named_file(folder, cell["file"])
-    raise ValueError(json.dumps(cell) + ' is no text, {"file": NAME} or {"base64": TEXT}')
+    raise ValueError(json.dumps(cell) + ' is not text, {"file": NAME} or {"base64": TEXT}')
 
 
 def zeros(project: Project, rows: int = 1) -> Sample:

@@ -59,5 +59,5 @@ def _cell(value: Any) -> str:
     try:
         text = value.decode()
     except UnicodeDecodeError:
-        return f"{len(value)} bytes that are no text"
+        return f"{len(value)} bytes that are not text"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -12,7 +12,7 @@ CHUNK_BYTES = 1 << 16
 class Balancer:
     """Sends each new connection to one of the `endpoints`, addresses of pods, at random.
 
-    It stays there until one side closes it, also when its pod is no endpoint any more. Where the pod refuses it, it
+    It stays there until one side closes it, also when its pod is not an endpoint any more. Where the pod refuses it, it
     ends: no other one is tried.
     """
 

@@ -87,7 +87,7 @@ def _of_kind(manifest: Manifest, releases: tuple[str, ...]) -> Iterator[str]:
     if kind == "Secret":
         yield "a secret is in a file"
     if kind == "InferenceService" and not NAME.fullmatch(manifest["metadata"]["name"]):
-        yield f"{manifest['metadata']['name']} is no name of one"
+        yield f"{manifest['metadata']['name']} is not a name of one"
     if kind in MODELS:
         yield from lost(dict(manifest), lambda given: round_trip(given, MODELS[kind]))
     else:
@@ -163,7 +163,7 @@ def _of_service(service: Manifest, runtime: Mapping[str, Any]) -> Iterator[str]:
     elif annotations[MODE] in ("Standard", "RawDeployment"):
         yield from _of_deployment(predictor, annotations, runtime)
     else:
-        yield f"{annotations[MODE]} is no mode"
+        yield f"{annotations[MODE]} is not a mode"
 
 
 def _of_storage(model: Mapping[str, Any]) -> Iterator[str]:
@@ -174,7 +174,7 @@ def _of_storage(model: Mapping[str, Any]) -> Iterator[str]:
     if not path.endswith("/"):
         yield f"{path} has no slash at its end"
     if storage and (not storage.get("key") or path.startswith("/")):
-        yield f"{storage} is no folder of a bucket"
+        yield f"{storage} is not a folder of a bucket"
 
 
 def _of_knative(service: Manifest, runtime: Mapping[str, Any]) -> Iterator[str]:

@@ -46,7 +46,7 @@ def of_schema(manifest: Manifest, releases: tuple[str, ...]) -> Iterator[str]:
     """Yield what releases of Kubernetes, or the model of a custom kind, say of a manifest."""
     kind = manifest["kind"]
     if kind != "ConfigMap" and not NAME.fullmatch(manifest["metadata"]["name"]):
-        yield f"{manifest['metadata']['name']} is no name of a Service"
+        yield f"{manifest['metadata']['name']} is not a name of a Service"
     if kind in CUSTOM:
         yield from lost(dict(manifest), _through(CUSTOM[kind]))
     elif kind not in UNCHECKED:
@@ -131,7 +131,7 @@ def of_volumes(pod: Manifest, *containers: Manifest) -> Iterator[str]:
 
 
 def of_resources(pod: Manifest, container: Manifest) -> Iterator[str]:
-    """Yield where requests are no limits, and where shared memory takes too much of the memory."""
+    """Yield where requests are not limits, and where shared memory takes too much of the memory."""
     requests, limits = container["resources"]["requests"], container["resources"]["limits"]
     for name in {*requests, *limits} - {"cpu", "ephemeral-storage"}:
         if requests.get(name) != limits.get(name):
@@ -202,4 +202,4 @@ def _of_others(
         for rule in manifest["spec"]["rules"] if manifest["kind"] in UNCHECKED else []:
             for ref in rule.get("backendRefs", []):
                 if (ref["name"], ref["port"]) not in services:
-                    yield f"{manifest['kind']}: {ref} is no Service"
+                    yield f"{manifest['kind']}: {ref} is not a Service"

@@ -136,7 +136,7 @@ def model_file(model: Model) -> Iterator[Problem]:
     if not wanted or (model.config.cc_model_filenames and not is_python):
         return
     if is_python and not PYTHON_FILE.fullmatch(wanted):
-        what = f"'{wanted}' is no module that Python imports from a version's folder"
+        what = f"'{wanted}' is not a module that Python imports from a version's folder"
         yield model.problem(what, "name it model.py", "default_model_filename")
         return
     for version in model.loaded:

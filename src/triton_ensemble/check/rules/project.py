@@ -187,7 +187,7 @@ def _unreadable(path: Path) -> Iterator[Problem]:
         if is_unmerged(content):
             yield Problem(path, line, "has a conflict", UNMERGED)
         else:
-            yield Problem(path, line, "is no YAML", BACK)
+            yield Problem(path, line, "is not YAML", BACK)
         return
     is_own = isinstance(saved, dict) and "ensemble_name" in saved
     lines = content.decode(errors="replace").splitlines()

@@ -59,7 +59,7 @@ def sequence_batching(model: Model) -> Iterator[Problem]:
         instead = f"write {MOST_CANDIDATES} or less"
         yield model.problem(what, instead, SEQUENCE, "oldest", "max_candidate_sequences")
     slots = given.direct.minimum_slot_utilization
-    if slots < 0 or slots > 1:  # Triton takes what is no number
+    if slots < 0 or slots > 1:  # Triton takes what is not a number
         what = (
             "sequence batching minimum slot utilization "
             f"must be in range (0.0, 1.0] for {model.name}"

@@ -26,7 +26,7 @@ def version(model: Model) -> Iterator[Problem]:
     for folder in model.folders:
         number = version_of(folder)
         if number is not None and not -VERSION_LIMIT <= number < VERSION_LIMIT:
-            what = f"version directory '{folder}' is no 64-bit number, and Triton dies of it"
+            what = f"version directory '{folder}' is not a 64-bit number, and Triton dies of it"
             yield model.problem(what, "rename it to a number, or move it away")
     if not model.loaded:
         what = (

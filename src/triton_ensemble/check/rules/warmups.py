@@ -113,7 +113,7 @@ def warmup_unknown(model: Model) -> Iterator[Problem]:
             if declared and name not in declared:
                 what = (
                     f"model_warmup '{sample.name}' has input '{name}', "
-                    "which the model has not: Triton may crash on it"
+                    "which the model lacks: Triton may crash on it"
                 )
                 instead = did_you_mean(name, declared, "take it out")
                 yield model.problem(what, instead, place, ("inputs", name))

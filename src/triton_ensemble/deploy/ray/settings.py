@@ -35,7 +35,7 @@ def read(project: Project) -> dict[str, Any]:
     except FileNotFoundError:
         raise ProjectError(f"{FILE}: not there; add ray to extras in pipeline.yml") from None
     except yaml.YAMLError as error:
-        raise ProjectError(f"{FILE}: is no YAML: {' '.join(str(error).split())}") from None
+        raise ProjectError(f"{FILE}: is not YAML: {' '.join(str(error).split())}") from None
     _check(schema.ServeDeploySchema, settings)
     if [len(app.get("deployments", [])) for app in settings["applications"]] != [1]:
         raise ProjectError(f"{FILE}: applications: write one, with one deployment, Pipeline")

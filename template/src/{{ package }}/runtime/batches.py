@@ -65,7 +65,7 @@ def select_outputs(outputs: Sequence[str] | None) -> tuple[str, ...]:
 def _require_known(side: str, name: str, tensors: Mapping[str, Tensor]) -> None:
     if name not in tensors:
         known = ", ".join(tensors)
-        raise InvalidInput(f"{name[:99]} is no {side} of {MODEL}; its {side}s are {known}")
+        raise InvalidInput(f"{name[:99]} is not an {side} of {MODEL}; its {side}s are {known}")
 
 
 def _array(name: str, tensor: Tensor, value: ArrayLike) -> NDArray[Any]:

@@ -195,7 +195,7 @@ class LocalBackend(ABC):
 
     def _failure(self, error: Exception) -> Any:
         pb_utils.Logger.log_error(f"model {self.config['name']}: {error!r}")
-        # The text of a runtime may name files of the server, which are no business of a client.
+        # The text of a runtime may name files of the server, which is not a client's business.
         text = str(error).partition("\n")[0]
         reason = "the server's log has the reason" if "/" in text else text
         code = (
