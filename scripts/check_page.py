@@ -25,7 +25,7 @@ WIDTH = 110
 CONTEXT = 2  # unchanged lines around a changed one
 HEAD = """\
 <!-- Written by scripts/check_page.py, from the rules in src/triton_ensemble/check/rules/. -->
-<!-- skip: start "tests/unit/test_check_rules.py compares this page and tries each example" -->
+<!-- skip: start "tests/unit/check/test_check_rules.py compares this page and tries each example" -->
 
 # The check
 

@@ -32,7 +32,7 @@ STEP["fields"] |= {
 STEP["fields"] = {name: STEP["fields"][name] for name in FIELDS["step"] if name in STEP["fields"]}
 HEAD = """\
 <!-- Written by scripts/fields_page.py, from the catalogue and scripts/fields_page.yml. -->
-<!-- skip: start "tests/unit/test_reference_pages.py compares this page with its script" -->
+<!-- skip: start "tests/unit/docs/test_reference_pages.py compares this page with its script" -->
 
 # Fields of pipeline.yml
 

@@ -33,7 +33,7 @@ LLMS = """\
 """
 WRITTEN = """\
 <!-- Written by scripts/reference.py. -->
-<!-- skip: start "tests/unit/test_reference_pages.py compares this page with its script" -->
+<!-- skip: start "tests/unit/docs/test_reference_pages.py compares this page with its script" -->
 
 """
 DRAWN = '<!-- skip: next "drawn by scripts/reference.py" -->\n'

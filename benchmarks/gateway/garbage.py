@@ -1,6 +1,6 @@
 """Pipelines that are attacked, garbage for their routes, and what a gateway does meanwhile.
 
-`pytest -s tests/triton/test_gateway_attacks.py` sends it and prints a row for each kind.
+`pytest -s tests/triton/gateway/test_gateway_attacks.py` sends it and prints a row for each kind.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-# More, and others: HOSTILE=100000 SEED=7 python -m pytest tests/unit/test_hostile_answers.py
+# More, and others: HOSTILE=100000 SEED=7 python -m pytest tests/unit/compile/test_hostile_answers.py
 HOSTILE = int(os.environ.get("HOSTILE", 400))
 SEED = int(os.environ.get("SEED", 0))
 

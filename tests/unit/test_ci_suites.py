@@ -20,7 +20,7 @@ JOBS: dict[str, Any] = yaml.safe_load(WORKFLOW)["jobs"]
 
 UNIT_LOCK = (ROOT / "requirements-unit.lock").read_text()
 LOCKED = set(re.findall(r"^([\w.-]+)==", UNIT_LOCK, re.MULTILINE))
-UNIT_FILES = [ROOT / "tests/conftest.py", *sorted(ROOT.glob("tests/unit/*.py"))]
+UNIT_FILES = [ROOT / "tests/conftest.py", *sorted(ROOT.glob("tests/unit/**/*.py"))]
 FOLDERS = [ROOT / name for name in ("", "src", "tests/helpers", "tests/unit")]
 # Packages that are not named as what they have.
 PACKAGES = {

@@ -39,7 +39,7 @@ from triton_ensemble.serve import published
 from triton_ensemble.serve.container import request
 from triton_ensemble.testing import files
 
-# More, and others: STRANGE=1000 SEED=7 python -m pytest tests/unit/test_hostile_files.py
+# More, and others: STRANGE=1000 SEED=7 python -m pytest tests/unit/check/test_hostile_files.py
 STRANGE = int(os.environ.get("STRANGE", 30))
 LONGEST_S = 60  # a machine may be busy: an idle one takes 2 s for the longest
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no FIFOs")

@@ -22,7 +22,7 @@ from triton_ensemble.compile.rules import Mistake, Rules
 
 ALL = {(kind, field) for kind, fields in FIELDS.items() for field in fields}
 MANY = 1500
-# More, and others: AGREEMENTS=5000 SEED=7 python -m pytest -m slow tests/unit/test_agreement.py
+# More, and others: AGREEMENTS=5000 SEED=7 python -m pytest -m slow tests/unit/check/test_agreement.py
 AGREEMENTS = int(os.environ.get("AGREEMENTS", MANY if os.environ.get("ALL") else 400))
 
 # What the answers refuse and the check does not even warn of, by rule, with the reason.

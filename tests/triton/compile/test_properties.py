@@ -13,7 +13,7 @@ from gatekeeper import Gatekeeper
 from pipelines import Pipeline, pipelines
 from properties_support import failures, shown
 
-# More, and others: PIPELINES=1000 SEED=7 python -m pytest tests/triton/test_properties.py
+# More, and others: PIPELINES=1000 SEED=7 python -m pytest tests/triton/compile/test_properties.py
 PIPELINES = int(os.environ.get("PIPELINES", 16))
 MODELS_PER_SERVER = 60  # a process each
 

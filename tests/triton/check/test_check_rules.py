@@ -47,7 +47,7 @@ NOT_ASKED = {
     "metric-tags": "it dies of it",
     "folder-name": "it waits for ever",
     "model-file": "it waits for ever for a model.py",
-    "model-format": "the stand-in for TensorRT loads any; tests/process/test_check.py asks others",
+    "model-format": "the stand-in for TensorRT loads any; tests/process/check/test_check.py asks others",
     "batch-strategy": "it is a path of the server's machine",
     "gpu-backend": "it is adapted to a machine without a GPU",
     "instance-gpus": "it is adapted to a machine without a GPU",

@@ -79,7 +79,7 @@ RELEASE_RULES = {
 }
 
 
-# Rules with tests of their own: tests/unit/test_call_rules.py, test_check_alone.py, test_known_faults.py, test_low_rules.py, test_model_scripts.py and
+# Rules with tests of their own: tests/unit/check/test_call_rules.py, test_check_alone.py, test_known_faults.py, test_low_rules.py, test_model_scripts.py and
 # test_optional_inputs.py.
 UNIT_RULES = {
     "batch-strategy",

@@ -19,7 +19,7 @@ from triton_ensemble.check.rules.engine import check
 from triton_ensemble.cli import main
 from triton_ensemble.serve.local.process import ServerError
 
-# More: CHECKED=200 SEED=7 python -m pytest tests/unit/test_check.py
+# More: CHECKED=200 SEED=7 python -m pytest tests/unit/check/test_check.py
 CHECKED = int(os.environ.get("CHECKED", 4))
 
 

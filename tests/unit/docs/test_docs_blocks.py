@@ -99,7 +99,7 @@ def check_message(block: Example) -> str:
 
 
 def leave_block(block: Example) -> None:
-    """Leave commands to tests/process/test_docs_shell.py."""
+    """Leave commands to tests/process/docs/test_docs_shell.py."""
 
 
 def refuse_block(block: Example) -> str:

@@ -26,7 +26,7 @@ from triton_ensemble.compile.rules import Rules
 from triton_ensemble.facts import catalog
 from triton_ensemble.facts.answers import FILE, read_answers
 
-# More, and others: DRAWN=300 SEED=7 python -m pytest tests/unit/test_render.py -k drawn
+# More, and others: DRAWN=300 SEED=7 python -m pytest tests/unit/compile/test_render.py -k drawn
 DRAWN = int(os.environ.get("DRAWN", "4"))
 SEED = int(os.environ.get("SEED", "0"))
 EACH = PIPELINES | UNUSUAL

@@ -205,7 +205,7 @@ def fake(project: Project, tmp_path: Path) -> Callable[..., list[str]]:
     """Return a function that runs make with a uv that only notes what it is asked for, and returns that."""
     (tmp_path / "uv").write_text(FAKE_UV)
     (tmp_path / "uv").chmod(0o755)
-    helpers = str(Path(__file__).parents[1] / "helpers")
+    helpers = str(ROOT / "tests" / "helpers")
 
     def make(*words: str, **more: str) -> list[str]:
         said = tmp_path / "said"

@@ -23,7 +23,7 @@ from triton_ensemble.check.pipeline.problems import list_problems
 from triton_ensemble.compile.render import render_configs
 from triton_ensemble.compile.rules import Rules
 
-# More, and others: ANSWERS=500 SEED=7 python -m pytest -n 0 -s -m slow tests/triton/test_accepted_answers.py
+# More, and others: ANSWERS=500 SEED=7 python -m pytest -n 0 -s -m slow tests/triton/check/test_accepted_answers.py
 ANSWERS = int(os.environ.get("ANSWERS", 60))
 # An output has the sizes that the template gives a placeholder: those that its readers declare, or 1.
 CODE = MODEL.replace(
@@ -113,7 +113,7 @@ def test_no_answers_are_accepted_and_broken() -> None:
     accepted = 0
     with Judge() as judge:
         for given, _ in some_answers(ANSWERS, SEED):
-            # As in tests/unit/test_agreement.py: the answers do not know what is in verbatim text.
+            # As in tests/unit/check/test_agreement.py: the answers do not know what is in verbatim text.
             if has_config(given) or not (answered := answer(rules, given)):
                 continue
             accepted += 1

@@ -17,7 +17,7 @@ from random import Random
 import pytest
 from histories import FIGURES, Fresh, History, versions
 
-# More, and others: HISTORIES=300 SEED=7 python -m pytest tests/process/test_histories.py
+# More, and others: HISTORIES=300 SEED=7 python -m pytest tests/process/change/test_histories.py
 HISTORIES = int(os.environ.get("HISTORIES", "5"))
 SEED = os.environ.get("SEED", "0")
 

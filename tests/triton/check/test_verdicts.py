@@ -14,7 +14,7 @@ from mutants import mutate, shown
 from served_shapes import SHAPES, Files, drafted
 from verdicts import Judge, errors
 
-# More, and others: MUTANTS=1000 SEED=7 python -m pytest -s -m slow tests/triton/test_verdicts.py
+# More, and others: MUTANTS=1000 SEED=7 python -m pytest -s -m slow tests/triton/check/test_verdicts.py
 MUTANTS = int(os.environ.get("MUTANTS", 130))
 
 
