@@ -15,7 +15,7 @@ from triton_ensemble.author.adopt.fields import (
 )
 from triton_ensemble.author.adopt.files import files_of
 from triton_ensemble.author.adopt.refusal import Refused
-from triton_ensemble.author.tensor import Tensor
+from triton_ensemble.author.tensor import DraftTensor
 from triton_ensemble.facts import catalog
 from triton_ensemble.facts.answers import Answers
 from triton_ensemble.facts.config import Model, read_model
@@ -34,8 +34,8 @@ class GivenModel:
     """
 
     backend: str
-    inputs: list[Tensor]
-    outputs: list[Tensor]
+    inputs: list[DraftTensor]
+    outputs: list[DraftTensor]
     settings: Answers
     files: dict[str, Path] = field(default_factory=dict)
 
@@ -79,7 +79,7 @@ def read_given_model(path: Path, defaults: Defaults) -> GivenModel:
     )
 
 
-def _rows(path: Path, tensors: list[Tensor], batched: bool) -> Iterator[Tensor]:
+def _rows(path: Path, tensors: list[DraftTensor], batched: bool) -> Iterator[DraftTensor]:
     """Yield tensors without the batch dimension, or raise ProjectError if a model takes no batches."""
     for tensor in tensors:
         if not batched or tensor.dims is None:
@@ -90,7 +90,7 @@ def _rows(path: Path, tensors: list[Tensor], batched: bool) -> Iterator[Tensor]:
                 f"{path}: {what}; export it with an open first one, or use --data max_batch_size=0"
             )
         else:
-            yield Tensor(tensor.name, tensor.type, tensor.dims[1:] or [1])
+            yield DraftTensor(tensor.name, tensor.type, tensor.dims[1:] or [1])
 
 
 def _read_repository(folder: Path, defaults: Defaults) -> GivenModel:
@@ -103,7 +103,7 @@ def _read_repository(folder: Path, defaults: Defaults) -> GivenModel:
         what = "is an ensemble" if model.is_ensemble else "declares no inputs and outputs"
         raise ProjectError(f"{model.path}: {what}; use triton-ensemble adopt for the repository")
     inputs, outputs = (
-        [Tensor(each.name, tensor_spec(each)["type"], [*each.dims]) for each in side]
+        [DraftTensor(each.name, tensor_spec(each)["type"], [*each.dims]) for each in side]
         for side in (model.config.input, model.config.output)
     )
     settings = {"adopted": True, **read_fields(model.config, defaults)}

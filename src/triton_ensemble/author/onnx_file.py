@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-from triton_ensemble.author.tensor import Tensor
+from triton_ensemble.author.tensor import DraftTensor
 from triton_ensemble.facts import catalog
 from triton_ensemble.facts.project import ProjectError
 from triton_ensemble.facts.reading import MODEL_BYTES, is_outside, read_bytes
 
 
-def read(path: Path) -> tuple[list[Tensor], list[Tensor], list[Path]]:
+def read(path: Path) -> tuple[list[DraftTensor], list[DraftTensor], list[Path]]:
     """Return inputs, outputs, with the batch dimension, and the files that hold weights beside it."""
     try:
         import onnx
@@ -54,7 +54,7 @@ def _find_weights(path: Path, place: str) -> Path:
     return file
 
 
-def _tensor(path: Path, value: Any) -> Tensor:
+def _tensor(path: Path, value: Any) -> DraftTensor:
     from onnx import TensorProto
 
     declared = value.type.tensor_type
@@ -65,4 +65,8 @@ def _tensor(path: Path, value: Any) -> Tensor:
     if not value.type.HasField("tensor_type") or name not in catalog.read_data_types():
         what = f"its {value.name} is of a type that Triton does not have"
         raise ProjectError(f"{path}: {what}; export it without, of scikit-learn with zipmap=False")
-    return Tensor(value.name, name, dims) if declared.HasField("shape") else Tensor(value.name)
+    return (
+        DraftTensor(value.name, name, dims)
+        if declared.HasField("shape")
+        else DraftTensor(value.name)
+    )

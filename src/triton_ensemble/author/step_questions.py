@@ -19,7 +19,7 @@ from triton_ensemble.author.given import (
     models_in,
     read_given_model,
 )
-from triton_ensemble.author.tensor import Tensor
+from triton_ensemble.author.tensor import DraftTensor
 from triton_ensemble.compile.file import bindings, tensors_of
 from triton_ensemble.compile.flow import name as word
 from triton_ensemble.compile.questions import CHECKS
@@ -35,7 +35,7 @@ STAND_IN = "_ FP32[1]"  # for the side of a line that is not answered yet
 
 
 @dataclass(frozen=True)
-class Asked:
+class StepQuestion:
     """A question: the key of its answer, how it is shown, with what was typed last, and what refuses an answer."""
 
     key: str
@@ -43,7 +43,7 @@ class Asked:
     check: Callable[[Any], object] = lambda answer: None
 
 
-def questions(draft: Draft, said: Said) -> Iterator[Asked]:
+def questions(draft: Draft, said: Said) -> Iterator[StepQuestion]:
     """Iterate over the questions about a step, as far as what is said allows to know them."""
     yield _name(draft)
     if not said["name"]:
@@ -91,9 +91,9 @@ def _again(draft: Draft, name: str) -> GivenModel:
     step = next(step for step in draft.steps if step["name"] == name)
     inputs, outputs = (
         [
-            Tensor(own, bound["type"], bound["dims"])
+            DraftTensor(own, bound["type"], bound["dims"])
             if "type" in bound
-            else Tensor(own, *_split(draft.tensors[str(bound["tensor"])]))
+            else DraftTensor(own, *_split(draft.tensors[str(bound["tensor"])]))
             for own, bound in bindings(step[side]).items()
         ]
         for side in ("inputs", "outputs")
@@ -106,7 +106,7 @@ def _split(spec: str) -> tuple[str, list[int]]:
     return kind, [int(dim) for dim in dims.split(",") if dim.strip()]
 
 
-def _name(draft: Draft) -> Asked:
+def _name(draft: Draft) -> StepQuestion:
     number = len(draft.steps) + 1
     end = " Press Enter alone if there are no more steps." if draft.steps else ""
     taken = {step["name"] for step in draft.steps}
@@ -122,12 +122,12 @@ def _name(draft: Draft) -> Asked:
             raise ValueError(f"{name} is already a step; write another name")
         draft.parse_line(f"{name} python: {STAND_IN} -> _ ")
 
-    return Asked(
+    return StepQuestion(
         "name", lambda old: questionary.text(f"Step {number}: its name?{end}", old or ""), check
     )
 
 
-def _backend(draft: Draft) -> Asked:
+def _backend(draft: Draft) -> StepQuestion:
     choices = [
         Choice("python: your own code", "python"),
         Choice(f"{FILE}: .onnx, TorchScript, or a repository's", FILE),
@@ -138,7 +138,9 @@ def _backend(draft: Draft) -> Asked:
             if "model" not in each
         ),
     ]
-    return Asked("backend", lambda old: questionary.select("What runs it?", choices, default=old))
+    return StepQuestion(
+        "backend", lambda old: questionary.select("What runs it?", choices, default=old)
+    )
 
 
 def _backends() -> list[str]:
@@ -146,7 +148,7 @@ def _backends() -> list[str]:
     return [name for name, row in rows if row.is_offered and name != "python"]
 
 
-def _path(draft: Draft) -> Asked:
+def _path(draft: Draft) -> StepQuestion:
     def check(path: str) -> None:
         try:
             if not models_in(Path(path).expanduser()):
@@ -155,7 +157,7 @@ def _path(draft: Draft) -> Asked:
             what = getattr(error, "strerror", None) or str(error)
             raise ValueError(f"can't be read ({what}); {WHAT}") from error
 
-    return Asked(
+    return StepQuestion(
         "path",
         lambda old: questionary.path(
             "Where is it? The .onnx or .pt file, or its folder in a model repository", old or ""
@@ -164,16 +166,16 @@ def _path(draft: Draft) -> Asked:
     )
 
 
-def _model(draft: Draft, folders: list[Path]) -> Asked:
+def _model(draft: Draft, folders: list[Path]) -> StepQuestion:
     choices = [Choice(folder.name, str(folder)) for folder in folders]
-    return Asked(
+    return StepQuestion(
         "model",
         lambda old: questionary.select("Which of its models?", choices, default=old),
         lambda folder: read_given_model(Path(folder), defaults(draft)),
     )
 
 
-def _reads(draft: Draft, said: Said) -> Iterator[Asked]:
+def _reads(draft: Draft, said: Said) -> Iterator[StepQuestion]:
     """Ask what a step reads whose model is still to come."""
     tensors = draft.tensors
     if tensors:
@@ -191,9 +193,9 @@ def _reads(draft: Draft, said: Said) -> Iterator[Asked]:
             if not chosen:
                 raise ValueError("choose at least one with the space bar")
 
-        yield Asked("known", show, check)
+        yield StepQuestion("known", show, check)
     if NEW in said.get("known", [NEW]):
-        yield Asked(
+        yield StepQuestion(
             "new",
             lambda old: questionary.text(
                 "What does it read of a request? NAME TYPE[dims], ...", old or ""
@@ -202,7 +204,7 @@ def _reads(draft: Draft, said: Said) -> Iterator[Asked]:
         )
 
 
-def _feeds(draft: Draft, said: Said, model: GivenModel) -> Iterator[Asked]:
+def _feeds(draft: Draft, said: Said, model: GivenModel) -> Iterator[StepQuestion]:
     """Ask which tensor each input of a model is."""
     for each in model.inputs:
         key = f"input {each.name}"
@@ -211,7 +213,7 @@ def _feeds(draft: Draft, said: Said, model: GivenModel) -> Iterator[Asked]:
             choices = [Choice(f"{tensor} {draft.tensors[tensor]}", tensor) for tensor in fitting]
             choices.append(Choice(f"{NEW}, which requests bring", NEW))
             question = f"Its input {each.name} {each.spec}: which tensor is that?"
-            yield Asked(key, _make_select(question, choices))
+            yield StepQuestion(key, _make_select(question, choices))
         if said.get(key, NEW) == NEW:
             yield _new_input(draft, said, each)
 
@@ -220,9 +222,9 @@ def _make_select(question: str, choices: list[Choice]) -> Callable[[Any], Questi
     return lambda old: questionary.select(question, choices, default=old)
 
 
-def _new_input(draft: Draft, said: Said, tensor: Tensor) -> Asked:
+def _new_input(draft: Draft, said: Said, tensor: DraftTensor) -> StepQuestion:
     start = f"{word(tensor.name)} {tensor.spec}".rstrip()
-    return Asked(
+    return StepQuestion(
         f"new {tensor.name}",
         lambda old: questionary.text(
             f"Its input {tensor.name} in a request: NAME TYPE[dims]?", old or start
@@ -251,7 +253,7 @@ def _read(said: Said) -> str:
     return ", ".join(uses)
 
 
-def _writes(draft: Draft, said: Said, model: GivenModel | None) -> Asked:
+def _writes(draft: Draft, said: Said, model: GivenModel | None) -> StepQuestion:
     """Ask what a step writes, by which its whole line is known."""
     line = f"{said['name']} python: {_read(said)} -> {STAND_IN}"
     taken = {*draft.tensors, *draft.parse_line(line)["tensors"]}
@@ -259,14 +261,14 @@ def _writes(draft: Draft, said: Said, model: GivenModel | None) -> Asked:
     question = "What does it write? NAME TYPE[dims], ..."
     if model:
         question = "What does it write? MODEL'S NAME=NAME TYPE[dims], ..."
-    return Asked(
+    return StepQuestion(
         "writes",
         lambda old: questionary.text(question, old or start),
         lambda text: add_described_step(draft, {**said, "writes": text}),
     )
 
 
-def _output(taken: set[str], tensor: Tensor) -> str:
+def _output(taken: set[str], tensor: DraftTensor) -> str:
     """Return the use of an output by its own name, or by a name that is still free."""
     free = tensor.name
     while free in taken:

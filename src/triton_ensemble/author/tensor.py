@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Tensor:
+class DraftTensor:
     """A tensor by the model's own name. Type and dims are None if the file does not have them."""
 
     name: str

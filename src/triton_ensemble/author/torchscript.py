@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from triton_ensemble.author.tensor import Tensor
+from triton_ensemble.author.tensor import DraftTensor
 from triton_ensemble.facts.project import ProjectError
 from triton_ensemble.facts.reading import DATA_BYTES
 
@@ -28,7 +28,7 @@ TYPES = {
 }
 
 
-def read(path: Path) -> tuple[list[Tensor], list[Tensor], list[Path]]:
+def read(path: Path) -> tuple[list[DraftTensor], list[DraftTensor], list[Path]]:
     """Return inputs and outputs of `forward`, and no files beside it.
 
     Outputs have the names by which Triton knows them, OUTPUT__0 and so on, and no types.
@@ -41,10 +41,10 @@ def read(path: Path) -> tuple[list[Tensor], list[Tensor], list[Path]]:
             f"{path}: is not a TorchScript model; save it by torch.jit.save"
         ) from error
     names = [each.arg for each in forward.args.args[1:]]
-    inputs = [traced.get(i, Tensor("")) for i in range(len(names))]
+    inputs = [traced.get(i, DraftTensor("")) for i in range(len(names))]
     return (
-        [Tensor(name, each.type, each.dims) for name, each in zip(names, inputs, strict=True)],
-        [Tensor(f"OUTPUT__{i}") for i in range(_count(forward.returns))],
+        [DraftTensor(name, each.type, each.dims) for name, each in zip(names, inputs, strict=True)],
+        [DraftTensor(f"OUTPUT__{i}") for i in range(_count(forward.returns))],
         [],
     )
 
@@ -75,7 +75,7 @@ def _count(returns: ast.expr | None) -> int:
     return 1
 
 
-def _read_traced(archive: ZipFile) -> dict[int, Tensor]:
+def _read_traced(archive: ZipFile) -> dict[int, DraftTensor]:
     """Return the type and dims of the tensors that a model was traced with, by position.
 
     The first dim varies.
@@ -85,7 +85,7 @@ def _read_traced(archive: ZipFile) -> dict[int, Tensor]:
         return {}
     given = _Tensors(io.BytesIO(_read(archive, names[0]))).load()
     inputs = given.get("forward", ()) if isinstance(given, dict) else ()
-    return {i: each for i, each in enumerate(inputs) if isinstance(each, Tensor)}
+    return {i: each for i, each in enumerate(inputs) if isinstance(each, DraftTensor)}
 
 
 class _Tensors(pickle.Unpickler):
@@ -108,5 +108,5 @@ class _Nothing:
     def __init__(self, *_: Any) -> None: ...
 
 
-def _make_tensor(kind: Any, _: int, size: tuple[int, ...], *__: Any) -> Tensor:
-    return Tensor("", kind if isinstance(kind, str) else None, [-1, *size[1:]])
+def _make_tensor(kind: Any, _: int, size: tuple[int, ...], *__: Any) -> DraftTensor:
+    return DraftTensor("", kind if isinstance(kind, str) else None, [-1, *size[1:]])

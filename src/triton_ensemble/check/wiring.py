@@ -13,15 +13,15 @@ from triton_ensemble.facts.config import Model, enum_name
 
 
 @dataclass(eq=False)
-class Tensor:
+class WiredTensor:
     """A tensor as one model declares it: for an ensemble's tensor, the first model that names it."""
 
     owner: str
     type: str
     dims: list[int]
     batches: bool
-    before: list[Tensor] = field(default_factory=list)
-    after: list[Tensor] = field(default_factory=list)
+    before: list[WiredTensor] = field(default_factory=list)
+    after: list[WiredTensor] = field(default_factory=list)
     is_decoupled: bool = False
     step_label: list[int] = field(default_factory=lambda: [-1])  # shared by a step's outputs
     label: int = 0
@@ -37,7 +37,7 @@ class Tensor:
         """The full dims and whose they are, in Triton's words."""
         return f"[{','.join(map(str, self.full_dims))}] is inferred from model {self.owner}"
 
-    def matches(self, other: Tensor) -> bool:
+    def matches(self, other: WiredTensor) -> bool:
         """Return whether Triton accepts one tensor for the other, with or without a batch dimension."""
         return is_same_dims(self.dims, other.dims) or is_same_dims(self.full_dims, other.full_dims)
 
@@ -50,8 +50,8 @@ class Meeting:
     side: str
     key: str
     name: str  # of the ensemble's tensor
-    own: Tensor
-    first: Tensor
+    own: WiredTensor
+    first: WiredTensor
 
 
 class Wiring:
@@ -65,14 +65,14 @@ class Wiring:
         self, model: Model, composing: Iterable[tuple[int, Any, Model]], decoupled: set[str]
     ) -> None:
         self.model = model
-        self.tensors: dict[str, Tensor] = {}
+        self.tensors: dict[str, WiredTensor] = {}
         self.meetings: list[Meeting] = []
         batches = model.config.max_batch_size > 0
         for each in (*model.config.input, *model.config.output):
             dims = each.reshape.shape if each.HasField("reshape") else each.dims
-            own = Tensor(model.name, enum_name(each, "data_type"), list(dims), batches)
+            own = WiredTensor(model.name, enum_name(each, "data_type"), list(dims), batches)
             self.tensors.setdefault(each.name, own)
-        self.sink = Tensor(model.name, "", [], False)  # takes all outputs
+        self.sink = WiredTensor(model.name, "", [], False)  # takes all outputs
         for each in model.config.output:
             _connect(self.tensors[each.name], self.sink)
         for i, step, used in composing:
@@ -88,7 +88,9 @@ class Wiring:
             for each in declared:
                 if each.name in mapped:
                     name = mapped[each.name]
-                    own = Tensor(used.name, enum_name(each, "data_type"), list(each.dims), batches)
+                    own = WiredTensor(
+                        used.name, enum_name(each, "data_type"), list(each.dims), batches
+                    )
                     first = self.tensors.setdefault(name, own)
                     yield Meeting(i, side, each.name, name, own, first)
 
@@ -124,6 +126,6 @@ class Wiring:
         return ""
 
 
-def _connect(source: Tensor, target: Tensor) -> None:
+def _connect(source: WiredTensor, target: WiredTensor) -> None:
     target.before.append(source)
     source.after.append(target)

@@ -33,7 +33,7 @@ HEADERS = {
 }
 
 
-class Tensor(TypedDict):
+class ShownTensor(TypedDict):
     """An input or output, as the page draws it."""
 
     name: str
@@ -41,7 +41,7 @@ class Tensor(TypedDict):
     dims: list[int]
 
 
-class Input(Tensor):
+class Input(ShownTensor):
     """An input, as the page's form and code have it."""
 
     sizes: list[int]  # of a request that each step takes
@@ -49,7 +49,7 @@ class Input(Tensor):
     argument: str  # of the client's method
 
 
-class Step(TypedDict):
+class ShownStep(TypedDict):
     """A step, by the tensors and models that it uses."""
 
     name: str
@@ -68,9 +68,9 @@ class Pipeline(TypedDict):
     sequential: bool
     python: dict[str, str]
     inputs: list[Input]
-    outputs: list[Tensor]
+    outputs: list[ShownTensor]
     tensors: dict[str, str]
-    steps: list[Step]
+    steps: list[ShownStep]
     fused: dict[str, list[str]]
 
 

@@ -25,7 +25,7 @@ from triton_ensemble.testing.golden import tolerances
 from triton_ensemble.testing.harness import (
     Harness,
     HarnessError,
-    Refusal,
+    StepRefusal,
     standalone,
 )
 from triton_ensemble.testing.imports import iter_undeclared
@@ -94,7 +94,7 @@ def ask(request: pytest.FixtureRequest, model: PythonModel, harness: Harness) ->
         except HarnessError as error:
             stop(request, model, "ask", f"step {model.name}, given {what}: {error}")
         for response in responses:
-            if isinstance(response, Refusal) and not response.invalid:
+            if isinstance(response, StepRefusal) and not response.invalid:
                 text = str(response).removesuffix(f"; {LOGGED}")
                 stop(request, model, "ask", f"given {what}: {text}\n{harness.log()}")
         return [response for response in responses if isinstance(response, dict)]

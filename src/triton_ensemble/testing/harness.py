@@ -27,7 +27,7 @@ from triton_ensemble.testing import fake_triton
 PACKAGES = Path(__file__).parents[2]  # where this package is imported from
 
 
-class Refusal(str):
+class StepRefusal(str):
     """The text of an error.
 
     It is `invalid` if the error is the client's: the step has raised InvalidRequest.
@@ -36,7 +36,7 @@ class Refusal(str):
     invalid = False
 
 
-Answer = Arrays | Refusal
+Answer = Arrays | StepRefusal
 
 
 class HarnessError(RuntimeError):
@@ -120,8 +120,8 @@ class Harness:
             raise HarnessError(f"ended its process with exit code {code}") from None
 
 
-def _refusal(text: str, code: int) -> Refusal:
-    refused = Refusal(text)
+def _refusal(text: str, code: int) -> StepRefusal:
+    refused = StepRefusal(text)
     refused.invalid = code == fake_triton.TritonError.INVALID_ARG
     return refused
 

@@ -19,7 +19,7 @@ from triton_ensemble.author.adopt.fields import Defaults
 from triton_ensemble.author.draft import Draft, RefusedLine, accept_answers
 from triton_ensemble.author.drawing import draw_steps
 from triton_ensemble.author.given import models_in, read_given_model
-from triton_ensemble.author.tensor import Tensor
+from triton_ensemble.author.tensor import DraftTensor
 from triton_ensemble.author.written import add_step_text
 from triton_ensemble.facts.project import ProjectError
 
@@ -37,8 +37,8 @@ def test_an_onnx_file_tells_its_tensors(tmp_path: Path) -> None:
     write_onnx(tmp_path / "m.onnx")
     model = read_given_model(tmp_path / "m.onnx", BATCHED)
     assert (model.backend, model.settings) == ("onnxruntime", {"adopted": True})
-    assert model.inputs == [Tensor("pixels", "FP32", [4])]
-    assert model.outputs == [Tensor("score", "FP32", [4])]
+    assert model.inputs == [DraftTensor("pixels", "FP32", [4])]
+    assert model.outputs == [DraftTensor("score", "FP32", [4])]
     assert model.files == {"1/model.onnx": tmp_path / "m.onnx"}
 
 
@@ -74,7 +74,7 @@ def test_an_onnx_file_without_a_batch_dimension(tmp_path: Path) -> None:
     with pytest.raises(ProjectError, match=r"its pixels is FP32\[1, 4\], which has no batch dim"):
         read_given_model(tmp_path / "m.onnx", BATCHED)
     assert read_given_model(tmp_path / "m.onnx", SINGLE).inputs == [
-        Tensor("pixels", "FP32", [1, 4])
+        DraftTensor("pixels", "FP32", [1, 4])
     ]
 
 
@@ -88,8 +88,8 @@ def test_torchscript_tells_names_and_what_it_was_traced_with(tmp_path: Path) -> 
     given = (torch.zeros(1, 4), torch.zeros(1, 4, dtype=torch.int64))
     torch.jit.trace(Two(), given).save(tmp_path / "traced.pt")
     model = read_given_model(tmp_path / "traced.pt", BATCHED)
-    assert model.inputs == [Tensor("pixels", "FP32", [4]), Tensor("mask", "INT64", [4])]
-    assert model.outputs == [Tensor("OUTPUT__0"), Tensor("OUTPUT__1")]
+    assert model.inputs == [DraftTensor("pixels", "FP32", [4]), DraftTensor("mask", "INT64", [4])]
+    assert model.outputs == [DraftTensor("OUTPUT__0"), DraftTensor("OUTPUT__1")]
 
     class One(torch.nn.Module):  # type: ignore[misc]
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -97,7 +97,7 @@ def test_torchscript_tells_names_and_what_it_was_traced_with(tmp_path: Path) -> 
 
     torch.jit.script(One()).save(tmp_path / "scripted.pt")
     model = read_given_model(tmp_path / "scripted.pt", BATCHED)
-    assert (model.inputs, model.outputs) == ([Tensor("x")], [Tensor("OUTPUT__0")])
+    assert (model.inputs, model.outputs) == ([DraftTensor("x")], [DraftTensor("OUTPUT__0")])
 
 
 class Malicious:
@@ -117,7 +117,7 @@ def test_nothing_in_a_pickle_is_called(tmp_path: Path) -> None:
         archive.writestr(
             "m/traced_inputs.pkl", pickle.dumps({"forward": [Malicious(tmp_path / "called")]}, 2)
         )
-    assert read_given_model(tmp_path / "m.pt", BATCHED).inputs == [Tensor("x")]
+    assert read_given_model(tmp_path / "m.pt", BATCHED).inputs == [DraftTensor("x")]
     assert not (tmp_path / "called").exists()
 
 
@@ -143,8 +143,8 @@ def test_a_model_of_a_repository_keeps_its_settings(tmp_path: Path) -> None:
     assert models_in(tmp_path / "repository") == [folder]
     assert models_in(folder) == []
     model = read_given_model(folder, BATCHED)
-    assert model.inputs == [Tensor("x", "FP32", [4])]
-    assert model.outputs == [Tensor("y", "FP32", [-1])]
+    assert model.inputs == [DraftTensor("x", "FP32", [4])]
+    assert model.outputs == [DraftTensor("y", "FP32", [-1])]
     assert model.settings["instances"] == 2
     assert model.settings["max_batch_size"] == 4
     assert model.files == {"3/model.onnx": folder / "3" / "model.onnx"}
@@ -198,7 +198,7 @@ def test_a_classifier_of_scikit_learn(tmp_path: Path) -> None:
         made = skl2onnx.to_onnx(model, np.zeros((1, 1), np.float32), options=options)
         (tmp_path / f"{name}.onnx").write_bytes(made.SerializeToString())
     given = read_given_model(tmp_path / "plain.onnx", BATCHED)
-    assert given.outputs[0] == Tensor("label", "INT64", [1])
+    assert given.outputs[0] == DraftTensor("label", "INT64", [1])
     draft = Draft().add_line(
         "m onnxruntime: X FP32[1] -> label INT64[1], probabilities FP32[3]", given.settings
     )

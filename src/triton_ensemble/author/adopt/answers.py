@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from triton_ensemble.author.adopt.ensembles import (
+    AdoptedStep,
     Models,
-    Step,
     Use,
     all_outputs,
     only_called,
@@ -121,7 +121,7 @@ def _pipeline(ensemble: Model, adoption: Adoption) -> Fields:
     return {"tensors": {name: _short(entry) for name, entry in table.items()}, "steps": fields}
 
 
-def _tensors(ensemble: Model, steps: list[Step]) -> dict[str, Fields]:
+def _tensors(ensemble: Model, steps: list[AdoptedStep]) -> dict[str, Fields]:
     """Return the table of tensors, as the ensemble declares them, or else the step that writes or a step that reads them."""
     inputs = {tensor.name: tensor_spec(tensor) for tensor in ensemble.config.input}
     outputs = {tensor.name: tensor_spec(tensor) for tensor in ensemble.config.output}
@@ -195,7 +195,7 @@ def _uses(uses: list[Use], table: dict[str, Fields], defines: bool) -> list[str]
     return list(fields) if all(name == fields[name] for name in fields) else fields
 
 
-def _step(step: Step, table: dict[str, Fields], adoption: Adoption) -> Fields:
+def _step(step: AdoptedStep, table: dict[str, Fields], adoption: Adoption) -> Fields:
     model = step.message.model_name
     name = adoption.name(model)
     fields: Fields = {"name": name}
@@ -221,7 +221,7 @@ def _inner(ensemble: Model, adoption: Adoption) -> Fields:
     return fields | _pipeline(ensemble, inside)
 
 
-def _interface(ensemble: Model, steps: list[Step], table: dict[str, Any]) -> Fields:
+def _interface(ensemble: Model, steps: list[AdoptedStep], table: dict[str, Any]) -> Fields:
     """Return `inputs` and `outputs` if they differ from what no step writes and what no step reads."""
     written = {tensor for step in steps for tensor in step.message.output_map.values()}
     read = {tensor for step in steps for tensor in step.message.input_map.values()}

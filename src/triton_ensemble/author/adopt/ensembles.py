@@ -33,7 +33,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Step:
+class AdoptedStep:
     """One step of an ensemble, with the config of its model."""
 
     message: Any
@@ -118,9 +118,9 @@ def models_below(ensemble: Model, models: Models) -> Models:
     return below
 
 
-def steps_of(ensemble: Model, models: Models) -> list[Step]:
+def steps_of(ensemble: Model, models: Models) -> list[AdoptedStep]:
     """Return the steps in their order."""
-    return [Step(step, models[step.model_name].config) for step in sort_steps(ensemble)]
+    return [AdoptedStep(step, models[step.model_name].config) for step in sort_steps(ensemble)]
 
 
 def declares_all(model: Model) -> bool:
@@ -128,13 +128,13 @@ def declares_all(model: Model) -> bool:
     return bool(model.config.input and model.config.output)
 
 
-def only_called(model: Model) -> Step:
+def only_called(model: Model) -> AdoptedStep:
     """Return a step for a model that no ensemble maps tensors of. Raise Refused if it declares none."""
     if not declares_all(model):
         what = "is only called by other models, and declares no inputs or no outputs"
         raise Refused(config_of(model.name), what, "declare them")
     step = new_config().ensemble_scheduling.step.add(model_name=model.name, model_version=-1)
-    return Step(step, model.config)
+    return AdoptedStep(step, model.config)
 
 
 def sort_steps(ensemble: Model) -> list[Any]:

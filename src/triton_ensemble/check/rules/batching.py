@@ -17,7 +17,7 @@ from triton_ensemble.check.repository import (
     models,
 )
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.check.wiring import Tensor
+from triton_ensemble.check.wiring import WiredTensor
 from triton_ensemble.facts.config import Model, Problem, enum_name
 
 BATCHING = "dynamic_batching"
@@ -166,7 +166,7 @@ def batching_rows(ensemble: Ensemble) -> Iterator[Problem]:
             yield ensemble.problem_at(at, what, f"write max_batch_size: {size} there")
 
 
-def _has_rows(tensor: Tensor, batched: Tensor) -> bool:
+def _has_rows(tensor: WiredTensor, batched: WiredTensor) -> bool:
     """Whether the first dim of a tensor is the batch dimension of another."""
     without = batched.batches and not tensor.batches
     return without and is_same_dims(tensor.dims, batched.full_dims)

@@ -15,7 +15,7 @@ from triton_ensemble.check.examples import (
 )
 from triton_ensemble.check.repository import ensembles
 from triton_ensemble.check.rule import error
-from triton_ensemble.check.wiring import Meeting, Tensor
+from triton_ensemble.check.wiring import Meeting, WiredTensor
 from triton_ensemble.facts.config import Model, Problem
 
 # An ensemble that leaves the size of its output open, and a step that reads it.
@@ -63,7 +63,7 @@ def _never_match(one: list[int], two: list[int]) -> bool:
     return len(one) == len(two) and not is_same_dims(one, two)
 
 
-def _iter_declared(ensemble: Ensemble, at: Meeting) -> Iterator[Tensor]:
+def _iter_declared(ensemble: Ensemble, at: Meeting) -> Iterator[WiredTensor]:
     """Iterate over what a composing model declares of a tensor, and the models inside it, if it is an ensemble."""
     yield at.own
     inner = ensemble.models.get(at.own.owner)

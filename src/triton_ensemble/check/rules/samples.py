@@ -23,7 +23,7 @@ SAMPLED: Files = {
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampleFile:
     """The inputs that a file of samples/ has, and the model that they are for."""
 
     path: Path
@@ -31,13 +31,13 @@ class Sample:
     model: Model
 
 
-def sample_files(repository: Repository) -> Iterator[Sample]:
+def sample_files(repository: Repository) -> Iterator[SampleFile]:
     """Iterate over the owner's samples, as far as they are requests: tests say what is wrong with others."""
     for project in projects(repository):
         model = project.models.get(str(project.answers.get("ensemble_name")))
         if model and model.config.input:  # one model may leave its inputs to its file
             for path in sorted(project.owned.glob("samples/*.json")):
-                yield from (Sample(path, names, model) for names in _inputs(path))
+                yield from (SampleFile(path, names, model) for names in _inputs(path))
 
 
 def _inputs(path: Path) -> Iterator[frozenset[str]]:
@@ -57,7 +57,7 @@ def _inputs(path: Path) -> Iterator[frozenset[str]]:
     fails={**SAMPLED, "samples/one.json": '{\n  "inputs": {"Z": [[1, 2, 3, 4]]}\n}\n'},
     passes=SAMPLED,
 )
-def sample_inputs(sample: Sample) -> Iterator[Problem]:
+def sample_inputs(sample: SampleFile) -> Iterator[Problem]:
     """A sample has the inputs that the ensemble takes."""
     taken = {tensor.name: tensor.optional for tensor in sample.model.config.input}
     lacks = [name for name, optional in taken.items() if not optional and name not in sample.inputs]

@@ -18,7 +18,7 @@ from triton_ensemble.check.examples import (
 )
 from triton_ensemble.check.repository import ensembles
 from triton_ensemble.check.rule import error, warning
-from triton_ensemble.check.wiring import Tensor
+from triton_ensemble.check.wiring import WiredTensor
 from triton_ensemble.facts.config import Problem, did_you_mean
 
 # Two steps read what the first writes.
@@ -249,7 +249,7 @@ def tensor_shape(ensemble: Ensemble) -> Iterator[Problem]:
 )
 def readers_differ(ensemble: Ensemble) -> Iterator[Problem]:
     """All steps that read a tensor can read the same request: Triton compares each with its writer only."""
-    readers: dict[str, list[Tensor]] = {}
+    readers: dict[str, list[WiredTensor]] = {}
     for at in ensemble.wiring.meetings:
         if at.side == "output" or at.first.type != at.own.type or not at.first.matches(at.own):
             continue
@@ -263,7 +263,7 @@ def readers_differ(ensemble: Ensemble) -> Iterator[Problem]:
         others.append(at.own)
 
 
-def _differ(one: Tensor, two: Tensor) -> bool:
+def _differ(one: WiredTensor, two: WiredTensor) -> bool:
     same_rank = one.batches == two.batches and len(one.dims) == len(two.dims)
     return same_rank and not is_same_dims(one.dims, two.dims)
 
