@@ -241,7 +241,8 @@ class Finder:
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            CHANGES[name](module)
+            if module.__name__ == name:  # an archive has one loader for all modules of a package
+                CHANGES[name](module)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
