@@ -32,12 +32,12 @@ help: ## list the commands
 
 setup: $(VENV)/.dev ## make the environment, with test tools and linters
 
-$(VENV)-uv/bin/uv: requirements-uv.lock
+$(VENV)-uv/bin/uv: locks/requirements-uv.lock
 	@echo "Installing uv in $(VENV)-uv ..."
 	@$(or $(PYTHON),python3) -m venv $(VENV)-uv && $(VENV)-uv/bin/pip --quiet --disable-pip-version-check install --no-deps --require-hashes --requirement $< && touch $@ || echo "uv cannot be installed; pip makes the environments"
 
 # What `make demo` needs: Copier, and what serves the default project.
-$(VENV)/.ready: requirements.lock | $(UV)
+$(VENV)/.ready: locks/requirements.lock | $(UV)
 	@echo "Making the environment in $(@D) ..."
 	@$(MAKE_VENV) && $(CHECK_PYTHON)
 	@$(INSTALL_LOCK) $<
@@ -45,7 +45,7 @@ $(VENV)/.ready: requirements.lock | $(UV)
 
 # What all other commands but `make docs` need, and the package of src/, editable. Tests start thousands of processes, some
 # with PYTHONDONTWRITEBYTECODE: what they import is compiled once, also what .ready has installed.
-$(VENV)/.dev: requirements-dev.lock pyproject.toml tests/helpers/shared_work.pth $(VENV)/.ready
+$(VENV)/.dev: locks/requirements-dev.lock pyproject.toml tests/helpers/shared_work.pth $(VENV)/.ready
 	@echo "Installing test tools and linters ..."
 	@$(INSTALL_LOCK) $<
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
@@ -111,7 +111,7 @@ coverage: setup $(VENV)/.coverage ## print what `make test COVERAGE=1` measured,
 	@$(VENV)/bin/python scripts/coverage_table.py $(COVERAGE)
 
 # Sphinx and what it needs, in an environment of its own: they need older versions of what other commands need.
-$(VENV)-docs/.ready: requirements-docs.lock | $(UV)
+$(VENV)-docs/.ready: locks/requirements-docs.lock | $(UV)
 	@$(MAKE_VENV) && $(CHECK_PYTHON)
 	@$(INSTALL_LOCK) $<
 	@touch $@

@@ -1,9 +1,9 @@
 """Lock the packages of this repository and of generated projects: one resolution, so that any choice fits together.
 
-`uv` writes versions and hashes, and no index. Each environment of this repository has one lock: requirements-dev.lock is
-.venv, requirements.lock the part of it that `make demo` needs, requirements-docs.lock is .venv-docs, and
-requirements-uv.lock installs uv itself. requirements-unit.lock is for unit tests on other platforms and newer Pythons.
-locks/ and template/vendor/ are for generated projects.
+`uv` writes versions and hashes, and no index. Each environment of this repository has one lock in locks/:
+requirements-dev.lock is .venv, requirements.lock the part of it that `make demo` needs, requirements-docs.lock is
+.venv-docs, and requirements-uv.lock installs uv itself. requirements-unit.lock is for unit tests on other platforms and
+newer Pythons. locks/projects/ and template/vendor/ are for generated projects.
 """
 
 from __future__ import annotations
@@ -243,13 +243,13 @@ def prune_entry(entry: str, files: dict[str, str]) -> str:
 
 def main() -> None:
     """Renew all versions; with `--keep`, only those of packages that no lock has yet."""
-    demo, everything = [*RUN, *DEMO], ROOT / "requirements-dev.lock"
+    demo, everything = [*RUN, *DEMO], LOCKS / "requirements-dev.lock"
     development = [*demo, *DEV, *PACKAGES, *DEVELOPMENT, *CLUSTER, *BROWSER, *PUSH, *GATEWAY]
     development += [package for packages in BESIDE.values() for package in packages]
     compile_lock(everything, development, environment=ON_LINUX)
-    compile_lock(ROOT / "requirements.lock", demo, everything, environment=ON_LINUX)
-    compile_lock(ROOT / "requirements-docs.lock", DOCS, environment=ON_LINUX)
-    compile_lock(ROOT / "requirements-uv.lock", ["uv"], environment=ANYWHERE)
+    compile_lock(LOCKS / "requirements.lock", demo, everything, environment=ON_LINUX)
+    compile_lock(LOCKS / "requirements-docs.lock", DOCS, environment=ON_LINUX)
+    compile_lock(LOCKS / "requirements-uv.lock", ["uv"], environment=ANYWHERE)
     with tempfile.TemporaryDirectory() as folder:
         # NumPy alone has several versions, because none has wheels for Python 3.10 and 3.14, and Triton wants an old one.
         text = re.sub(r"^numpy==.*", "", everything.read_text(), flags=re.MULTILINE)
@@ -258,7 +258,7 @@ def main() -> None:
         )
         versions = Path(folder, "versions.txt")  # of packages on any machine
         versions.write_text(re.sub(r"\n    --hash.*", "", text))
-        compile_lock(ROOT / "requirements-unit.lock", UNIT, versions, environment=ANYWHERE)
+        compile_lock(LOCKS / "requirements-unit.lock", UNIT, versions, environment=ANYWHERE)
         pruned: dict[str, list[str]] = {}
         for name, packages in OWN.items():
             entries = compile_lock(Path(folder, name), packages, versions)
@@ -270,10 +270,10 @@ def main() -> None:
                 text = HEAD.format(name) + "".join(own) + INCLUDED
             target = f"{name}.txt.jinja" if name in BESIDE else f"{name}.txt"
             (ROOT / "template/vendor" / target).write_text(text)
-        run = LOCKS / "run.txt"
+        run = LOCKS / "projects/run.txt"
         entries = compile_lock(run, RUN, versions)
         for name, packages in {"dev": DEV, **{package: [package] for package in PACKAGES}}.items():
-            path = LOCKS / f"{name}.txt"
+            path = LOCKS / f"projects/{name}.txt"
             compile_lock(path, [*RUN, *packages], versions, run, without=entries)
 
 

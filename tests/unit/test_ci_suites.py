@@ -18,7 +18,7 @@ SUITES = re.findall(r"^(test[a-z-]*|lint|docs):", MAKEFILE, re.MULTILINE)
 WORKFLOW = (ROOT / ".github/workflows/test.yml").read_text()
 JOBS: dict[str, Any] = yaml.safe_load(WORKFLOW)["jobs"]
 
-UNIT_LOCK = (ROOT / "requirements-unit.lock").read_text()
+UNIT_LOCK = (ROOT / "locks/requirements-unit.lock").read_text()
 LOCKED = set(re.findall(r"^([\w.-]+)==", UNIT_LOCK, re.MULTILINE))
 UNIT_FILES = [ROOT / "tests/conftest.py", *sorted(ROOT.glob("tests/unit/**/*.py"))]
 FOLDERS = [ROOT / name for name in ("", "src", "tests/helpers", "tests/unit")]

@@ -158,7 +158,7 @@ def test_an_update_brings_no_file_of_an_example_again() -> None:
 
 
 def test_lock_files_name_versions_and_hashes_and_no_index() -> None:
-    locks = [*ROOT.glob("requirements*.lock"), *(ROOT / "locks").glob("*.txt")]
+    locks = [*(ROOT / "locks").rglob("*.*")]
     locks += [path for name in lock.OWN for path in ROOT.glob(f"template/vendor/{name}.txt*")]
     for path in locks:
         text = re.sub(r"^(#|\{%).*\n", "", path.read_text(), flags=re.MULTILINE)

@@ -112,7 +112,7 @@ def _unpack(template: Template, new: str, work: Path) -> list[str]:
     [metadata] = toolkit.glob("*.dist-info")
     requires = importlib.metadata.Distribution.at(metadata).requires or []
     if lacking := list_lacking(requires, [EXTRA]):
-        _install(lacking, template.read(new, "locks/run.txt"), work)
+        _install(lacking, template.read(new, "locks/projects/run.txt"), work)
     return [str(work / PACKAGES)] * bool(lacking) + [str(toolkit)]
 
 

@@ -102,7 +102,7 @@ def triton() -> str:
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder, "context")
         shutil.copytree(HERE / "triton", context)
-        for path in ("requirements.lock", "src/triton_ensemble/serve/container/packages.py"):
+        for path in ("locks/requirements.lock", "src/triton_ensemble/serve/container/packages.py"):
             shutil.copy(ROOT / path, context)
         _fill(context / "root/opt/tritonserver")
         return build("stand-in", context, BASE=debian())

@@ -15,7 +15,7 @@ from terminal import ENTER, Terminal
 
 pytestmark = pytest.mark.slow
 [WHEEL] = ROOT.glob("template/vendor/*.whl")
-LOCK = ROOT / "requirements-unit.lock"
+LOCK = ROOT / "locks/requirements-unit.lock"
 
 
 def find_python() -> Path:

@@ -104,7 +104,7 @@ def test_so_are_drawn_answers(rules: Rules, template: Path, tmp_path: Path) -> N
 
 def test_the_wheel_has_what_is_rendered_and_no_other_file_of_the_template() -> None:
     wheel = pytest.importorskip(
-        "hatchling.builders.wheel", reason="requirements-unit.lock lacks it"
+        "hatchling.builders.wheel", reason="locks/requirements-unit.lock lacks it"
     )
     files = wheel.WheelBuilder(str(ROOT)).recurse_included_files()
     carried = {file.distribution_path.partition("/")[2] for file in files}
