@@ -22,7 +22,7 @@ SITE := build/docs
 DOCS := .
 LINKS := build/links
 # What the wheel is made of, if it is newer. Names in template/ have spaces, which make can't list.
-CHANGED := $(shell find src hooks stubs template examples/*/pipeline.yml pyproject.toml CHANGELOG.md -type f -newer template/vendor/requirements.txt -not -name '*.pyc' -not -name '*.whl' -print -quit 2>&1)
+CHANGED := $(shell find src hooks template examples/*/pipeline.yml pyproject.toml CHANGELOG.md -type f -newer template/vendor/requirements.txt -not -name '*.pyc' -not -name '*.whl' -print -quit 2>&1)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-slow test-docker test-cluster test-browser dashboard test-ray coverage docs links lint lock dist wheel

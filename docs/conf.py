@@ -42,7 +42,6 @@ exclude_patterns = [
     "locks",
     "scripts",
     "src",
-    "stubs",
     "template",
     "tests",
 ]

@@ -46,7 +46,7 @@ class Counts(NamedTuple):
 
 def sources() -> Iterator[str]:
     """Yield each file that can be run, also those that no test imports."""
-    patterns = ("src/**/*.py", "hooks/**/*.jinja", "stubs/**/*.jinja", "template/**/*.jinja")
+    patterns = ("src/**/*.py", "hooks/**/*.jinja", "template/**/*.jinja")
     for pattern in patterns:
         yield from (str(path) for path in ROOT.glob(pattern) if path.is_file())
 

@@ -150,7 +150,7 @@ def _meaning(rule: dict[str, Any]) -> str:
 def drawn(readme: Path) -> str:
     """Return the README of an example with the drawing of its pipeline, above the table of its steps."""
     answered = rules().answer({"starting_pipeline": readme.parent.name})
-    drawing = rules().templates.template("stubs/diagram.jinja").render(answered)
+    drawing = rules().templates.template("hooks/stubs/diagram.jinja").render(answered)
     written = DRAWN + r"```mermaid\nflowchart LR\n  in1\(.*?```\n\n"
     text = re.sub(written, "", readme.read_text(encoding="utf-8"), flags=re.DOTALL)
     if "```mermaid" in text:  # drawn by hand, with what the pipeline does not say

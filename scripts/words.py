@@ -128,7 +128,7 @@ KINDS = {
     "docstrings": Kind(("src/**/*.py",), keep_docstrings, FIELD),
     "messages": Kind(("hooks/catalog/problems.yml",), keep_messages, (0.4, 3.5, 0.1, 0)),
     "generated projects": Kind(
-        ("template/**/*", "stubs/*", "hooks/configs/*"), keep_comments, FIELD
+        ("template/**/*", "hooks/stubs/*", "hooks/configs/*"), keep_comments, FIELD
     ),
 }
 

@@ -138,7 +138,7 @@ def versions(template: Path, folder: Path) -> Path:
     (folder / "template/new.py").write_text("# Managed\n")
     commit(folder, "v1.1.0")
     configs = [path.relative_to(folder / "template") for path in folder.rglob("config.pbtxt.jinja")]
-    mark(folder, "v1.2.0", *configs, "../stubs/step.py.jinja", "Makefile.jinja")
+    mark(folder, "v1.2.0", *configs, "../hooks/stubs/step.py.jinja", "Makefile.jinja")
     (folder / "template/new.py").unlink()
     commit(folder, "v1.2.0")
     for name, text in zip(QUESTIONS, questions, strict=True):

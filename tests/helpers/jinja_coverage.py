@@ -1,4 +1,4 @@
-"""A plugin of coverage.py that measures lines and macros of the Jinja templates in hooks/, stubs/ and template/.
+"""A plugin of coverage.py that measures lines and macros of the Jinja templates in hooks/ and template/.
 
 Jinja compiles a template to Python, and keeps in it which line is made from which line of the template.
 """
@@ -16,7 +16,7 @@ from coverage.plugin import CodeRegion
 from coverage.plugin_support import Plugins
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("hooks", "stubs", "template")
+FOLDERS = ("hooks", "template")
 NO_LINE = (-1, -1)
 
 

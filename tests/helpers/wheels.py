@@ -11,7 +11,7 @@ from triton_ensemble.compile.render import list_templates
 
 PACKAGE = "triton_ensemble"
 # What the wheel carries of the template's other folders.
-CARRIED = ("copier.yml", "CHANGELOG.md", "hooks", "stubs")
+CARRIED = ("copier.yml", "CHANGELOG.md", "hooks")
 
 
 def pack_wheel(template: Path, sources: Path | None = None) -> None:

@@ -71,7 +71,7 @@ def test_unit_tests_run_on_each_platform_and_python() -> None:
 
 
 def test_no_path_stops_a_checkout_on_windows() -> None:
-    folders = (".github", "docs", "examples", "hooks", "src", "stubs", "template", "tests")
+    folders = (".github", "docs", "examples", "hooks", "src", "template", "tests")
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*")]
     names = {path.relative_to(ROOT).as_posix() for path in paths}
     assert [name for name in names if re.search(r'[<>:"|?*\\]|[. ](/|$)', name)] == []

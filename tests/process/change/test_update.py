@@ -65,7 +65,9 @@ def test_owned_files_stay_as_they_are(origin: Path, copy: Copy) -> None:
     for name in deleted:
         (project / name).unlink()
     project.commit()
-    release(origin, "v1.1.0", managed="src/step_types.py.jinja", stub="../stubs/step.py.jinja")
+    release(
+        origin, "v1.1.0", managed="src/step_types.py.jinja", stub="../hooks/stubs/step.py.jinja"
+    )
     update(project, max_batch_size=4)
     assert [(project / name).read_text() for name in edited] == [f"# mine: {n}\n" for n in edited]
     assert not [name for name in deleted if (project / name).exists()]

@@ -655,7 +655,7 @@ def test_both_clients_have_the_same_methods(generate: Generate, name: str) -> No
 @pytest.mark.parametrize("name", ["decoupled", "sequence"])
 def test_no_member_of_the_client_is_hidden(generate: Generate, name: str) -> None:
     """An ensemble, or a tensor, may have any name that Triton allows."""
-    table = (ROOT / "stubs/client.jinja").read_text()
+    table = (ROOT / "hooks/stubs/client.jinja").read_text()
     [options, members] = re.findall(r"set (?:OPTIONS|MEMBERS) = (.*?)\.split", table, re.DOTALL)
     with package(generate(**UNUSUAL[name])) as module:
         both = module.Client("grpc://x"), module.AsyncClient("grpc://x")

@@ -309,7 +309,7 @@ def test_a_nested_ensemble_is_not_left_out(keeper: Gatekeeper) -> None:
 
 def test_a_drawing_has_all_steps_of_the_one_model(keeper: Gatekeeper) -> None:
     graph = keeper.graph(alone(SERVED_ALONE["a name is the pipeline's"]))
-    drawing = keeper.rules.templates.template("stubs/diagram.jinja").render(graph=graph)
+    drawing = keeper.rules.templates.template("hooks/stubs/diagram.jinja").render(graph=graph)
     assert re.findall(r"^    (s\d)\[\"(.) ", drawing, re.MULTILINE) == [
         ("s1", "a"),
         ("s2", "b"),

@@ -127,7 +127,7 @@ def arrows(
     environment: SandboxedEnvironment, pipeline: dict[str, Any], kind: str = "-->"
 ) -> list[str]:
     """Return those of the project's drawing."""
-    drawing = environment.get_template("stubs/diagram.jinja").render(graph=pipeline)
+    drawing = environment.get_template("hooks/stubs/diagram.jinja").render(graph=pipeline)
     return [line.strip() for line in drawing.splitlines() if kind in line]
 
 
@@ -489,7 +489,7 @@ def test_what_the_client_calls_tensors_and_the_ensemble(
 ) -> None:
     """The client calls them as steps do, but for words that its methods have."""
     tensors = {"timeout": "FP32[1]", "timeout_": "FP32[1]", "a.b": "STRING[2]", "class": "BF16[1]"}
-    stub = environment.get_template("stubs/client.jinja")
+    stub = environment.get_template("hooks/stubs/client.jinja")
 
     def client_of(pipeline: Any) -> Any:
         module: Any = stub.make_module({"graph": pipeline})
