@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import sys
 import time
@@ -82,7 +83,7 @@ class Generator:
 def _list_template() -> Iterator[str]:
     names = succeed(run("git", "ls-files", "-zco", "--exclude-standard", cwd=ROOT))
     for name in sorted(names.rstrip("\0").split("\0")):
-        if not name.startswith(APART) and (ROOT / name).exists():
+        if not name.startswith(APART) and os.path.lexists(ROOT / name):
             yield name
 
 

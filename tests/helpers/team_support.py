@@ -62,6 +62,7 @@ def find(repository: Repository):
 """
 TEAM = {
     "team.yml": TEAM_YML,
+    "README.md": "# What we set\n",
     "files/.github/CODEOWNERS": "* @example/fraud # {{ project_name }}\n",
     "examples/fraud/pipeline.yml": """\
 tensors:

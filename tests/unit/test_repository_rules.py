@@ -130,7 +130,10 @@ def has_template_syntax(path: Path) -> bool:
 def test_each_link_of_the_template_leads_to_the_folder_of_an_example() -> None:
     lists = runpy.run_path(str(ROOT / "scripts/lists.py"))
     links = {path: path.resolve() for path in (ROOT / "template").rglob("*") if path.is_symlink()}
-    assert links.pop(ROOT / "template/vendor/{% if graph.team.given %}team{% endif %}")
+    assert (
+        links.pop(ROOT / "template/vendor/{% if graph.team.given %}team{% endif %}")
+        == ROOT / "team"
+    )
     assert links == lists["links"](), "run: PYTHONPATH=src .venv/bin/python scripts/lists.py"
 
 

@@ -22,6 +22,7 @@ LEFT_OUT = (
     "vendor/requirements.txt",
     "requirements*.lock.jinja",
     "*example_files*",
+    "vendor/*graph.team*",  # a link to team/, which only forks have
 )
 
 

@@ -19,7 +19,6 @@ CHANGED = {
     "template/.gitlab-ci.yml.jinja": ("timeout: 30 minutes", "timeout: 31 minutes"),
     "template/deploy/kubernetes/base/deployment.yaml.jinja": ("replicas: 2", "replicas: 3"),
     "template/deploy/Dockerfile.jinja": ("EXPOSE 8000", "EXPOSE 8009"),
-    "team/README.md": ("# Your team's folder", "# The folder of your team"),
 }
 IN_PROJECTS = {
     "github": {".github/workflows/ci.yml": "timeout-minutes: 31"},
