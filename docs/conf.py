@@ -35,7 +35,6 @@ include_patterns = [
 ]
 exclude_patterns = [
     ".*",
-    "CODE_OF_CONDUCT.md",
     "build",
     "dist",
     "hooks",

@@ -137,6 +137,13 @@ def test_each_link_of_the_template_leads_to_the_folder_of_an_example() -> None:
     assert links == lists["links"](), "run: PYTHONPATH=src .venv/bin/python scripts/lists.py"
 
 
+def test_the_top_level_is_small_and_the_map_has_each_folder_of_it() -> None:
+    assert len({name.partition("/")[0] for name in NAMES}) <= 24
+    drawn = (ROOT / "CONTRIBUTING.md").read_text().split("## The map")[1].split("```")[1]
+    folders = {name.partition("/")[0] for name in NAMES if "/" in name}
+    assert {*re.findall(r"^([\w.]+)/", drawn, re.MULTILINE)} == folders
+
+
 def test_a_file_that_curl_sends_is_there() -> None:
     for name, row in catalog("examples").items():
         assert (ROOT / "examples" / name / row.get("curl", "")).exists()
