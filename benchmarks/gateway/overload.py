@@ -20,10 +20,10 @@ from typing import Any
 import uvloop
 from urllib3 import encode_multipart_formdata
 
-from benchmarks.fusion.works import CORES, jpeg, pipeline, project
-from benchmarks.gateway.service import Service, gateway
 from benchmarks.generation import template
+from benchmarks.peers.gateway import Service, gateway
 from benchmarks.processes import family, memory_mib
+from benchmarks.works import CORES, jpeg, pipeline, project
 from triton_ensemble.gateway.settings import Settings
 from triton_ensemble.serve.local.local_triton import BEHIND, LocalTriton
 

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from benchmarks.fusion import works
+from benchmarks import works
 from benchmarks.generation import ROOT, chain, template
 
 PACKAGES = """nvidia-pytriton numpy tritonclient grpcio protobuf python-rapidjson pyyaml jinja2 tqdm

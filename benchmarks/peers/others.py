@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from tritonclient.http import InferenceServerClient  # type: ignore[import-untyped]
 
-from benchmarks.fusion.works import CORES
 from benchmarks.peers.environments import LIBRARIES, ROOT, SERVERS, environment
 from benchmarks.peers.serving import Forms, Reads, Served, over_http, program, wait
 from benchmarks.peers.works import HERE, Projects, Work
 from benchmarks.processes import started
+from benchmarks.works import CORES
 from benchmarks.wrk import Request, http_request
 from triton_ensemble.serve.local.ports import free_ports
 

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.fusion.works import EXAMPLES
-from benchmarks.fusion.works import HERE as WORKS
-from benchmarks.gateway.service import gateway
 from benchmarks.peers.by_client import Caller
+from benchmarks.peers.gateway import gateway
 from benchmarks.peers.others import lines, tensor, tensors, text, written
 from benchmarks.peers.serving import Served, over_http, program
 from benchmarks.peers.works import Projects, Work
+from benchmarks.works import EXAMPLES
+from benchmarks.works import HERE as WORKS
 from benchmarks.wrk import Request
 from triton_ensemble.serve.local.local_triton import LocalTriton
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.fusion.works import (
+from benchmarks.works import (
     CORES,
     FUSED,
     NO_DELAY,

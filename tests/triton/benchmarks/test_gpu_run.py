@@ -17,7 +17,7 @@ import onnxruntime  # type: ignore[import-untyped]
 import pytest
 from support import ROOT
 
-from benchmarks.fusion import works
+from benchmarks import works
 from benchmarks.generation import template
 from benchmarks.gpu import package
 from benchmarks.gpu.run import LIMITS, describe_machine, measure, run_item

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
-from benchmarks.storm.__main__ import RIGHT, SHARED, serving, storm
-from benchmarks.storm.requests import BAD_STRING, KINDS
+from storm import RIGHT, SHARED, serving, storm
+from storm_requests import BAD_STRING, KINDS
 
 
 @pytest.mark.slow

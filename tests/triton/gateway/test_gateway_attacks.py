@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from gateway_service import Service, gateway, metric
-from support import Generate, first_fast, succeed
-
-from benchmarks.gateway.garbage import (
+from gateway_garbage import (
     KEY,
     MIB,
     TARGETS,
@@ -29,6 +26,9 @@ from benchmarks.gateway.garbage import (
     unread,
     watched,
 )
+from gateway_service import Service, gateway, metric
+from support import Generate, first_fast, succeed
+
 from triton_ensemble.serve.local.local_triton import LocalTriton
 
 MEMORY_MIB = 192

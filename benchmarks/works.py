@@ -17,8 +17,8 @@ from PIL import Image
 
 HERE = Path(__file__).parent
 EXAMPLES = {  # works of which the template has the code
-    "digits": HERE.parents[1] / "examples" / "image-classification",
-    "texts": HERE.parents[1] / "examples" / "text-embedding",
+    "digits": HERE.parent / "examples" / "image-classification",
+    "texts": HERE.parent / "examples" / "text-embedding",
 }
 WORKS = ["digits", "photo", "texts"]
 TEXT = "The food was great, but we waited for an hour."

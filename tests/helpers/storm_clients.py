@@ -8,9 +8,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import grpc  # type: ignore[import-untyped]
+from storm_requests import MODEL, Body
 from tritonclient.grpc import service_pb2  # type: ignore[import-untyped]
-
-from benchmarks.storm.requests import MODEL, Body
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
 LENGTH = b"inference-header-content-length"

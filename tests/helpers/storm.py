@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import copier
-
-from benchmarks.generation import template
-from benchmarks.storm.clients import Client, GrpcClient, HttpClient, Response
-from benchmarks.storm.requests import (
+from storm_clients import Client, GrpcClient, HttpClient, Response
+from storm_requests import (
     BAD_STRING,
     BODIES,
     GRPC,
@@ -35,6 +33,8 @@ from benchmarks.storm.requests import (
     inputs,
     malformed,
 )
+
+from benchmarks.generation import template
 from triton_ensemble.serve.local.local_triton import LocalTriton
 
 MALFORMED_SHARE = 0.05

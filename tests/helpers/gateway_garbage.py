@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple
 
-from benchmarks.generation import step
+from support import step
 
 MIB = 1 << 20
 KEY = "secret"
@@ -97,7 +97,7 @@ TARGETS = [
         {
             **MY_OWN,
             "tensors": TENSORS,
-            "steps": [step(0, list(TENSORS)[:5], list(TENSORS)[5:])],
+            "steps": [step("step0", list(TENSORS)[:5], list(TENSORS)[5:])],
             "openai": {
                 "embeddings": {"input": "TEXT", "output": "VECTOR", "dimensions": "SIZE"},
                 "rerank": {"query": "QUERY", "document": "TEXT", "score": "SCORE"},
@@ -126,7 +126,7 @@ TARGETS = [
             **MY_OWN,
             "max_batch_size": 0,
             "tensors": {"text_input": "STRING[1]", "text_output": "STRING[1]"},
-            "steps": [{**step(0, ["text_input"], ["text_output"]), "decoupled": True}],
+            "steps": [{**step("step0", ["text_input"], ["text_output"]), "decoupled": True}],
         },
         {"/predict": b'{"text_input": %s}', "/v1/completions": b'{"prompt": "a", "stop": %s}'},
         {
