@@ -1,31 +1,21 @@
-"""Many clients, some of whose requests are malformed: what becomes of the good ones.
-
-python -m benchmarks.storm [--seconds 4] [--clients 50]
-"""
+"""Many clients, some of whose requests are malformed: what becomes of the good ones."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
-import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import copier
 from storm_clients import Client, GrpcClient, HttpClient, Response
 from storm_requests import (
     BAD_STRING,
     BODIES,
     GRPC,
     HTTP,
-    KINDS,
     MODEL,
     REFUSED_TEXT,
     Row,
@@ -33,8 +23,8 @@ from storm_requests import (
     inputs,
     malformed,
 )
+from support import Generate, step, succeed
 
-from benchmarks.generation import template
 from triton_ensemble.serve.local.local_triton import LocalTriton
 
 MALFORMED_SHARE = 0.05
@@ -68,11 +58,6 @@ class Step:
 """
 
 
-def step(name: str, inputs: Any, output: str, **fields: Any) -> dict[str, Any]:
-    tensors = {"inputs": inputs, "outputs": [output]}
-    return {"name": name, "backend": "python", **tensors, "fuse": False, **fields}
-
-
 def answers(batching: bool) -> dict[str, Any]:
     """Return a step that reads a text, and one that reads its output and numbers."""
     return {
@@ -83,24 +68,21 @@ def answers(batching: bool) -> dict[str, Any]:
             "NUMBERS": "FP32[4]",
         },
         "steps": [
-            step("shout", ["TEXT"], "LOUD", batching=batching),
-            step("say", {"loud": "LOUD", "numbers": "NUMBERS"}, "ANSWER"),
+            step("shout", ["TEXT"], ["LOUD"], fuse=False, batching=batching),
+            step("say", {"loud": "LOUD", "numbers": "NUMBERS"}, ["ANSWER"], fuse=False),
         ],
     }
 
 
 @contextmanager
-def serving(*, batching: bool = True) -> Iterator[LocalTriton]:
+def serving(generate: Generate, *, batching: bool = True) -> Iterator[LocalTriton]:
     """Serve the storm's ensemble. Without `batching` the step that reads the text has no dynamic batching."""
-    with tempfile.TemporaryDirectory() as folder:
-        project, source = Path(folder) / MODEL, template(Path(folder) / "template")
-        copier.run_copy(source, project, data=answers(batching), defaults=True, quiet=True)
-        for code in (project / "steps").glob("*.py"):
-            code.write_text(HEAD + STEPS[code.stem])
-        command = [sys.executable, "-m", "triton_ensemble", "repository"]
-        subprocess.run(command, cwd=project, check=True, stdout=subprocess.DEVNULL)
-        with LocalTriton(project / "model_repository", MODEL) as triton:
-            yield triton
+    project = generate(**answers(batching))
+    for name, code in STEPS.items():
+        (project / f"steps/{name}.py").write_text(HEAD + code)
+    succeed(project.make("repository"))
+    with LocalTriton(project / "model_repository", MODEL) as triton:
+        yield triton
 
 
 class Report:
@@ -173,19 +155,3 @@ async def storm(triton: LocalTriton, seconds: float, clients: int, kinds: Iterab
         tasks.append(storming(client, protocol, i, end, list(kinds), report))
     await asyncio.gather(*tasks)
     return report
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.storm", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--clients", type=int, default=50)
-    options = parser.parse_args()
-    with serving() as triton:
-        report = asyncio.run(storm(triton, options.seconds, options.clients, KINDS))
-    print("good requests:", ", ".join(f"{n:,} {end}" for end, n in report.good.most_common()))
-    for (kind, end), number in sorted(report.bad.items()):
-        print(f"{kind}: {number} {end}")
-
-
-if __name__ == "__main__":
-    main()

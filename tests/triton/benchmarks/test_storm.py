@@ -1,4 +1,4 @@
-"""Short runs of benchmarks/storm, whose long ones are recorded in its README."""
+"""Storms of good and malformed requests. docs/pipeline.md has what a longer one found."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from storm import RIGHT, SHARED, serving, storm
 from storm_requests import BAD_STRING, KINDS
+from support import Generate
 
 
 @pytest.mark.slow
@@ -20,10 +21,10 @@ from storm_requests import BAD_STRING, KINDS
     ids=["batches", "batches and bad strings", "no batches"],
 )
 def test_malformed_requests_leave_others_alone(
-    batching: bool, kinds: list[str], ends: set[str]
+    generate: Generate, batching: bool, kinds: list[str], ends: set[str]
 ) -> None:
     """A bad string alone fails others, those of its batch. Without batches, none."""
-    with serving(batching=batching) as triton:
+    with serving(generate, batching=batching) as triton:
         report = asyncio.run(storm(triton, 4, 50, kinds))
     assert {*report.good} == ends, report.wrong()
     assert not report.not_refused()
