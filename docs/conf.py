@@ -31,7 +31,7 @@ include_patterns = [
     "docs/*.md",
     "docs/*/*.md",
     "examples/*/README.md",
-    "benchmarks/*/README.md",
+    "benchmarks/*/*.md",
 ]
 exclude_patterns = [
     ".*",

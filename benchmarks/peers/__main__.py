@@ -60,10 +60,7 @@ def turn(
 ) -> dict[str, Any]:
     """Start a peer, compare its answers, load it, and end it. Return the figures."""
     start = time.perf_counter()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        peer.serving(projects, Path(folder)) as served,
-    ):
+    with tempfile.TemporaryDirectory() as folder, peer.serving(projects, Path(folder)) as served:
         served.ask(0)
         ready = time.perf_counter() - start
         for row, answer in enumerate(expected):
@@ -77,10 +74,7 @@ def turn(
 
 def expectations(projects: Projects) -> list[Answer]:
     """Return what the steps answer without a server."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Loop().serving(projects, Path(folder)) as served,
-    ):
+    with tempfile.TemporaryDirectory() as folder, Loop().serving(projects, Path(folder)) as served:
         return [served.ask(row) for row in range(len(projects.work.rows))]
 
 
@@ -88,11 +82,7 @@ def run(options: argparse.Namespace, folder: Path) -> Parts:
     """Measure all parts that are asked for."""
     source, given = template(folder / "template"), works()
     parts: Parts = {}
-    asked = {
-        part: Projects(source, given[part], folder / part)
-        for part in options.parts
-        if part in given
-    }
+    asked = {p: Projects(source, given[p], folder / p) for p in options.parts if p in given}
     if asked:
         results = Results(machine(), {}, {}, {}, {})
         prepared(options.peers, asked, results)
@@ -158,7 +148,7 @@ def main() -> None:
     steps = "of the pipelines that are generated, in steps"
     parser.add_argument("--sizes", type=int, nargs="+", default=generation.SIZES, help=steps)
     parser.add_argument("--short", action="store_true", help="few peers, one work, one level")
-    parser.add_argument("--write", action="store_true", help="README.md, results.json and the plot")
+    parser.add_argument("--write", action="store_true", help="results.json, results.md, README.md")
     options = parser.parse_args()
     if options.short:
         options.parts, options.peers, options.sizes = ["digits", GENERATION], SHORT, [3]

@@ -1,10 +1,11 @@
-"""The results of a run, as tables and a plot: kept in results.json, so that the pages can be written anew without a run."""
+"""The results of a run, as tables: kept in results.json, so that the pages can be written anew without a run."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 from collections.abc import Iterator
@@ -18,11 +19,15 @@ from benchmarks.peers.environments import ROOT
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
-BEGIN, END = "<!-- written by --write: begin -->\n", "<!-- end -->\n"
-OURS = "ours"
+WRITTEN = "<!-- Written by benchmarks/peers/report.py. -->\n\n# Results of the comparison\n"
 SERVERS, GENERATION, FIRST_ANSWER = "servers", "generation", "first-answer"
 ROWS = {GENERATION: generation.table, FIRST_ANSWER: first_answer.table}
-SHOWN = "32"  # the concurrency of the plot
+# The columns and rows of the table in README.md.
+FRONT = ["ours: fused", "ours: fused, gateway", "FastAPI + ONNX Runtime", "LitServe", "BentoML"]
+FRONT_ROWS = {
+    "32": "responses/s, 32 at once, 2 cores, no GPU: [digits, photos, texts](benchmarks/peers/results.md)",
+    "1": "the same, one request at a time",
+}
 Turn = dict[str, Any]
 Parts = dict[str, dict[str, Any]]  # what was measured: figures, and on which machine
 
@@ -39,11 +44,7 @@ class Results(NamedTuple):
 
 def machine() -> str:
     """Return what the figures depend on besides the peers."""
-    cpus = {
-        line.partition(": ")[2]
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    }
+    cpus = set(re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()))
     commit = subprocess.check_output(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, text=True
     ).strip()
@@ -106,7 +107,6 @@ def servers(found: dict[str, Any]) -> Iterator[str]:
     results = Results(**found)
     yield f"{results.machine}; {'; '.join(filter(None, results.versions.values()))}."
     yield from tables(results)
-    yield "\n![Answers a second, and processor time for one](results.svg)"
 
 
 def printed(parts: Parts) -> str:
@@ -120,47 +120,49 @@ def printed(parts: Parts) -> str:
     return "\n".join(text)
 
 
+def rates(results: Results, level: str) -> list[list[str]]:
+    """Return the responses per second of each peer of README.md by work, the most in bold."""
+    found: list[list[str]] = [[] for _ in FRONT]
+    for peers in results.turns.values():
+        measured = [_rate(peers.get(title, []), level) for title in FRONT]
+        for cells, rate in zip(found, measured, strict=True):
+            bold = "**" * (rate == max(measured))
+            cells.append(f"{bold}{rate}{bold}" if rate else "not run")
+    return found
+
+
+def _rate(turns: list[Turn], level: str) -> int:
+    """Return the median of the responses per second, or 0 if the peer was not measured."""
+    values = [turn["levels"][level]["throughput"] for turn in turns if level in turn["levels"]]
+    return round(statistics.median(values)) if values else 0
+
+
+def front_page(results: Results) -> str:
+    """Return README.md with the figures of its rows."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    for level, head in FRONT_ROWS.items():
+        asked, by_rest, *others = map(", ".join, rates(results, level))
+        row = f"| {head} | {asked}; by REST {by_rest} | {' | '.join(others)} | not run |"
+        [old] = re.findall(rf"^\| {re.escape(head)} \|.*$", text, re.MULTILINE)
+        text = text.replace(old, row)
+    return text
+
+
+def pages(parts: Parts) -> dict[Path, str]:
+    """Return the pages with the figures of a run."""
+    return {
+        HERE / "results.md": f"{WRITTEN}{printed(parts)}\n",
+        ROOT / "README.md": front_page(Results(**parts[SERVERS])),
+    }
+
+
 def written(parts: Parts) -> None:
-    """Write the results, their page and their plot beside this file. Figures that were not measured now are kept."""
-    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    parts = {**kept, **parts}
+    """Write the results and the pages that have them. Figures that were not measured now are kept."""
+    parts = {**json.loads(RESULTS.read_text()), **parts}
     RESULTS.write_text(json.dumps(parts) + "\n")
-    page = (HERE / "README.md").read_text()
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    if SERVERS in parts:
-        plot(Results(**parts[SERVERS]), HERE / "results.svg")
-    (HERE / "README.md").write_text(f"{before}{BEGIN}{printed(parts)}\n\n{END}{after}")
+    for page, text in pages(parts).items():
+        page.write_text(text, "utf-8")
 
 
-def plot(results: Results, path: Path) -> None:
-    """Draw of each work the answers a second at one concurrency, and the processor time of one."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams.update({"svg.hashsalt": "peers", "svg.fonttype": "none", "font.size": 8})
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(
-        len(results.turns), 2, figsize=(10, 2.6 * len(results.turns)), squeeze=False, sharey="row"
-    )
-    for (work, peers), (left, right) in zip(results.turns.items(), axes, strict=True):
-        bars(left, peers, "throughput")
-        bars(right, peers, "cpu_us")
-        left.set_title(f"{work}: answers a second, {SHOWN} at once (more is better)")
-        right.set_title(f"{work}: us of all processors for an answer (less is better)")
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
-
-
-def bars(axis: Any, peers: dict[str, list[Turn]], figure: str) -> None:
-    """Draw a bar for the median of each peer, and a line from the least to the greatest."""
-    for place, (title, turns) in enumerate(reversed(peers.items())):
-        level = SHOWN if SHOWN in turns[0]["levels"] else next(iter(turns[0]["levels"]))
-        values = [turn["levels"][level][figure] for turn in turns]
-        middle = statistics.median(values)
-        color = "tab:green" if title.startswith(OURS) else "tab:gray"
-        error = [[middle - min(values)], [max(values) - middle]]
-        axis.barh(place, middle, color=color, xerr=error)
-    axis.set_yticks(range(len(peers)), list(reversed(peers)))
+if __name__ == "__main__":
+    written({})

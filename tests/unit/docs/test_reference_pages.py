@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 import yaml
 from support import ROOT
 
+from benchmarks.peers import report
 from triton_ensemble.compile.rules import RefusedAnswers
 from triton_ensemble.facts import catalog
 
@@ -38,6 +40,7 @@ DEFAULTS = [
 
 def test_pages_are_what_the_scripts_write() -> None:
     """`PYTHONPATH=src .venv/bin/python scripts/fields_page.py`, `scripts/lists.py` and `scripts/reference.py` write them.
+    `.venv/bin/python -m benchmarks.peers.report` writes the figures of other tools.
 
     Since Python 3.13, argparse indents a list of commands differently. Only the words are compared there.
     """
@@ -45,6 +48,7 @@ def test_pages_are_what_the_scripts_write() -> None:
         ROOT / "docs/fields.md": FIELDS_PAGE["text"](),
         **LISTS["pages"](),
         **REFERENCE["pages"](),
+        **report.pages(json.loads(report.RESULTS.read_text())),
     }
     for path, expected in pages.items():
         written = path.read_text()
