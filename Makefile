@@ -25,7 +25,7 @@ LINKS := build/links
 CHANGED := $(shell find src hooks template examples/*/pipeline.yml pyproject.toml CHANGELOG.md -type f -newer template/vendor/requirements.txt -not -name '*.pyc' -not -name '*.whl' -print -quit 2>&1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-slow test-docker test-cluster test-browser dashboard test-ray coverage docs links lint lock dist wheel
+.PHONY: help setup demo test test-unit test-slow test-docker test-cluster test-browser dashboard test-ray coverage pages docs links lint lock dist wheel
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -109,6 +109,9 @@ endif
 
 coverage: setup $(VENV)/.coverage ## print what `make test COVERAGE=1` measured, and the macros that no test calls
 	@$(VENV)/bin/python scripts/coverage_table.py $(COVERAGE)
+
+pages: setup ## write the pages, lists and the schema that scripts make of the code
+	@for script in scripts.lists scripts.fields_page scripts.check_page scripts.gpu_page benchmarks.peers.report; do PYTHONPATH=src $(VENV)/bin/python -m $$script || exit; done
 
 # Sphinx and what it needs, in an environment of its own: they need older versions of what other commands need.
 $(VENV)-docs/.ready: locks/requirements-docs.lock | $(UV)

@@ -1,14 +1,11 @@
 """Write docs/check.md: the text below, and each rule of the check with its example.
 
-    PYTHONPATH=src python scripts/check_page.py [--check]
-
-With --check nothing is written; the exit status is 1 if the page is not what it would be.
+PYTHONPATH=src python scripts/check_page.py
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from difflib import unified_diff
 from pathlib import Path
@@ -25,7 +22,7 @@ WIDTH = 110
 CONTEXT = 2  # unchanged lines around a changed one
 HEAD = """\
 <!-- Written by scripts/check_page.py, from the rules in src/triton_ensemble/check/rules/. -->
-<!-- skip: start "tests/unit/check/test_check_rules.py compares this page and tries each example" -->
+<!-- skip: start "tests/triton/check/test_check_rules.py tries each example of this page" -->
 
 # The check
 
@@ -92,19 +89,9 @@ several rows of one need concern a project, [`known-fault`](#known-fault) and th
 """
 
 
-def main() -> int:
-    """Write the page, or compare it; return the exit status."""
-    page = "".join(_page())
-    if sys.argv[1:] == ["--check"]:
-        same = PAGE.read_text(encoding="utf-8") == page
-        if not same:
-            print(
-                f"{PAGE}: is not what the rules say; run: PYTHONPATH=src python {sys.argv[0]}",
-                file=sys.stderr,
-            )
-        return int(not same)
-    PAGE.write_text(page, encoding="utf-8")
-    return 0
+def text() -> str:
+    """Return the page."""
+    return "".join(_page())
 
 
 def _page() -> Iterator[str]:
@@ -151,4 +138,4 @@ def _lines(files: Files, name: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    PAGE.write_text(text(), encoding="utf-8")

@@ -1,8 +1,6 @@
 """Write the JSON Schema of pipeline.yml, by which editors complete and check it, from the tables of the catalogue.
 
-    PYTHONPATH=src python scripts/schema.py [--check]
-
-With --check nothing is written; the exit status is 1 if the schema is not what it would be.
+    PYTHONPATH=src python scripts/schema.py
 
 It is the form of the answers, as hooks/validate/schema.jinja checks it. What JSON Schema has no words for is left to
 that: names that are written twice, slips in the names of backends, and how the pipeline hangs together.
@@ -12,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -148,13 +145,5 @@ def text() -> str:
     return f'{whole[:-1]}, "definitions": {{\n' + ",\n".join(lines) + "\n}}\n"
 
 
-def main() -> int:
-    """Write the schema, or compare it."""
-    if "--check" in sys.argv[1:]:
-        return int(SCHEMA.read_text() != text())
-    SCHEMA.write_text(text())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    SCHEMA.write_text(text())

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 from properties_support import reasons, serving
-from support import ROOT, SOURCES, run, succeed
 
 from triton_ensemble.check import examples
 from triton_ensemble.check.rules import RULES, Rule
@@ -58,11 +56,6 @@ NOT_ASKED = {
     "warmup-batch": "it dies of it, now and then",
     "warmup-unknown": "it dies of it, now and then",
 }
-
-
-def test_the_page_is_made_of_the_rules() -> None:
-    command = (sys.executable, "scripts/check_page.py", "--check")
-    succeed(run(*command, cwd=ROOT, PYTHONPATH=str(SOURCES)))
 
 
 def is_asked(rule: Rule) -> bool:

@@ -17,6 +17,7 @@ from benchmarks.peers import report
 from triton_ensemble.compile.rules import RefusedAnswers
 from triton_ensemble.facts import catalog
 
+CHECK_PAGE = runpy.run_path(str(ROOT / "scripts/check_page.py"))
 FIELDS_PAGE = runpy.run_path(str(ROOT / "scripts/fields_page.py"))
 LISTS = runpy.run_path(str(ROOT / "scripts/lists.py"))
 REFERENCE = runpy.run_path(str(ROOT / "scripts/reference.py"))
@@ -39,12 +40,12 @@ DEFAULTS = [
 
 
 def test_pages_are_what_the_scripts_write() -> None:
-    """`PYTHONPATH=src .venv/bin/python scripts/fields_page.py`, `scripts/lists.py` and `scripts/reference.py` write them.
-    `.venv/bin/python -m benchmarks.peers.report` writes the figures of other tools.
+    """`make pages` writes them.
 
     Since Python 3.13, argparse indents a list of commands differently. Only the words are compared there.
     """
     pages: dict[Path, str] = {
+        ROOT / "docs/check.md": CHECK_PAGE["text"](),
         ROOT / "docs/fields.md": FIELDS_PAGE["text"](),
         **LISTS["pages"](),
         **REFERENCE["pages"](),
