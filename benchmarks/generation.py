@@ -15,12 +15,12 @@ def chain(steps: int, **fields: Any) -> Answers:
     """Return the answers of steps that each read what the one before writes, with more fields for each."""
     return {
         "tensors": {f"T{i}": "FP32[4]" for i in range(steps + 1)},
-        "steps": [step(i, [f"T{i}"], [f"T{i + 1}"]) | fields for i in range(steps)],
+        "steps": [
+            {"name": f"step{i}", "backend": "python", "inputs": [f"T{i}"], "outputs": [f"T{i + 1}"]}
+            | fields
+            for i in range(steps)
+        ],
     }
-
-
-def step(i: int, inputs: list[str], outputs: list[str]) -> Answers:
-    return {"name": f"step{i}", "backend": "python", "inputs": inputs, "outputs": outputs}
 
 
 def template(folder: Path) -> str:

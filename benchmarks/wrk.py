@@ -83,12 +83,8 @@ class Wrk:
         self._command = ["wrk", "-t1", "--timeout=30s", "-s", str(SCRIPT), url]
         self._files = ["--", *map(str, files)]
 
-    def throughput(self, concurrency: int, seconds: int) -> float:
-        """Return the answers a second; RuntimeError where one is none."""
-        return self.rate(concurrency, seconds).throughput
-
     def rate(self, concurrency: int, seconds: int) -> Rate:
-        """Return also how long they took; RuntimeError where one is none."""
+        """Return the answers a second and how long they took; RuntimeError if a request fails."""
         options = [f"-c{concurrency}", f"-d{seconds}s"]
         output = subprocess.check_output([*self._command, *options, *self._files], text=True)
         answers, failed, p50, p99 = map(int, output.split()[-4:])

@@ -43,11 +43,11 @@ def attempt(what: str, rows: Iterator[Row]) -> Iterator[Row]:
 def rates(url: str, request: Request, pid: int) -> Iterator[Row]:
     """Yield for each number of callers the answers per second, and what one takes."""
     load, seconds = Wrk(url, request), 3
-    load.throughput(8, 2)  # warms up batches of 8, the largest
+    load.rate(8, 2)  # warms up batches of 8, the largest
     for callers in map(int, CALLERS.split()):
         with subprocess.Popen(WATCH, shell=True, text=True, stdout=-1) as watch:
             before = sum(map(cpu_seconds, family(pid)))
-            answers = load.throughput(callers, seconds)
+            answers = load.rate(callers, seconds).throughput
             used = (sum(map(cpu_seconds, family(pid))) - before) * 1000 / seconds
             lines = watch.communicate()[0].splitlines() or [""]
         seen = dict(zip(lines[0].split()[1:], lines[-1].split(), strict=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,23 +13,37 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.peers.by_client import Caller
-from benchmarks.peers.gateway import gateway
+from benchmarks.peers.environments import ROOT
 from benchmarks.peers.others import lines, tensor, tensors, text, written
-from benchmarks.peers.serving import Served, over_http, program
+from benchmarks.peers.serving import Served, over_http, program, wait
 from benchmarks.peers.works import Projects, Work
+from benchmarks.processes import started
 from benchmarks.works import EXAMPLES
 from benchmarks.works import HERE as WORKS
 from benchmarks.wrk import Request
 from triton_ensemble.serve.local.local_triton import LocalTriton
+from triton_ensemble.serve.local.ports import free_ports
 
 # More places than there are clients: else it would refuse some.
-PLACES = {"waiting": 128, "wait_s": 30}
+PLACES = {"GATEWAY_WAITING": "128", "GATEWAY_WAIT_S": "30"}
 
 
 def alone(work: Work, row: bytes) -> Request:
     """Return a row as the gateway takes it by itself."""
     kind = "text/plain" if work.kind == "texts" else "image/jpeg"
     return Request("/predict", row, {"Content-Type": kind})
+
+
+@contextmanager
+def gateway(projects: Projects, triton: str, log: Path) -> Iterator[Served]:
+    """Serve the gateway of the fused variant with one worker, as `make up` does."""
+    port = free_ports({"http": 0})["http"]
+    command = [sys.executable, "-m", "triton_ensemble", "gateway", f"--port={port}", "--workers=1"]
+    env = {**os.environ, "PYTHONPATH": f"src:{ROOT / 'src'}", "TRITON_URL": triton, **PLACES}
+    with started(command, log, cwd=projects.project("fused"), env=env) as process:
+        load, ask = over_http(f"http://127.0.0.1:{port}", projects.work, alone, text)
+        wait(ask, process, log)
+        yield Served(load, ask, [process.pid])
 
 
 class Ours(NamedTuple):
@@ -48,9 +63,8 @@ class Ours(NamedTuple):
         project, work = projects.project(self.variant), projects.work
         with LocalTriton(project / "model_repository", "served") as triton:
             if self.through_gateway:
-                with gateway(project, triton.http_url, 1, **PLACES) as service:
-                    asking = over_http(service.url, work, alone, text)
-                    yield Served(*asking, [triton.pid, service.pid])
+                with gateway(projects, triton.http_url, folder / "log") as served:
+                    yield served._replace(pids=[triton.pid, *served.pids])
             else:
                 asked = partial(tensor, "served", work.input, work.outputs)
                 asking = over_http(triton.http_url, work, lambda _, row: asked(row), tensors)

@@ -21,9 +21,8 @@ from benchmarks.wrk import Rate, Request, Wrk
 READY_S = 120.0
 Ask = Callable[[int], Answer]  # by the row's number
 Forms = Callable[[Work, bytes], Request]  # a row as a peer takes it
-Reads = Callable[
-    [Work, bytes, int], dict[str, Any]
-]  # its answer; the number is of bytes of JSON before others
+# Reads an answer. The number is of the bytes of JSON before others.
+Reads = Callable[[Work, bytes, int], dict[str, Any]]
 
 
 class Load(Protocol):
