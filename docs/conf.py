@@ -31,7 +31,8 @@ include_patterns = [
     "docs/*.md",
     "docs/*/*.md",
     "examples/*/README.md",
-    "benchmarks/*/*.md",
+    "benchmarks/*/README.md",
+    "benchmarks/peers/results.md",
 ]
 exclude_patterns = [
     ".*",
