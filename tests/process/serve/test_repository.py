@@ -95,16 +95,6 @@ def test_sources_of_a_project_that_was_never_built(generate: Generate) -> None:
     assert not (project / "model_repository/prepare/1/steps").exists()
 
 
-def test_a_model_that_its_owner_put_there_needs_no_script(generate: Generate) -> None:
-    project = generate(**PIPELINES["my own"])
-    (project / "models/predict.py").unlink()
-    model = project / "model_repository/predict/1/model.onnx"
-    model.parent.mkdir()
-    model.write_text("mine")
-    succeed(project.make("repository"))
-    assert model.read_text() == "mine"
-
-
 def test_files_of_a_step_go_to_its_model_alone(made: Project) -> None:
     """Beside its code, where the line that docs/steps.md has opens them; a change of them is a change of it."""
     [reads] = re.findall(r"^VOCABULARY = .*?^\)$", STEPS, re.MULTILINE | re.DOTALL)

@@ -346,6 +346,9 @@ def test_a_model_that_its_owner_put_there_stays(generate: Generate) -> None:
     assert succeed(project.make("repository")) == ""
     (project / "models/predict.py").write_text("# edited\n")
     assert succeed(project.make("repository")) == ""
+    (project / "models/predict.py").unlink()
+    succeed(project.make("repository"))
+    assert model.read_text() == "mine"
     (project / "model_repository/predict/config.pbtxt").unlink()
     assert "model_repository/predict: has no config.pbtxt" in project.make("repository").stderr
     assert model.read_text() == "mine"
@@ -359,6 +362,7 @@ def test_a_model_that_its_owner_put_there_stays(generate: Generate) -> None:
         ("import nosuch\n", "No module named 'nosuch'"),
         ("raise SystemExit(3)\n", "models/predict.py: ended with exit status 3"),
         ("def build(path):\n    pass\n", "models/predict.py: build(path) wrote no model.onnx"),
+        ("def build(path):\n    path.write_text('half')\n    raise SystemExit('no data')\n", "no data"),
     ],
 )
 def test_a_model_script_that_is_wrong_is_named(generate: Generate, code: str, line: str) -> None:
@@ -368,17 +372,6 @@ def test_a_model_script_that_is_wrong_is_named(generate: Generate, code: str, li
     assert process.returncode
     assert line in process.stderr
     assert "importlib" not in process.stderr
-    assert not (project / "model_repository/predict/1/model.onnx").exists()
-
-
-def test_a_model_script_that_fails_leaves_no_model_file(generate: Generate) -> None:
-    project = generate(**PIPELINES["my own"])
-    (project / "models/predict.py").write_text(
-        "def build(path):\n    path.write_text('half')\n    raise SystemExit('no data')\n"
-    )
-    process = project.make("repository")
-    assert process.returncode != 0
-    assert "no data" in process.stderr
     assert not (project / "model_repository/predict/1/model.onnx").exists()
 
 
