@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from gatekeeper import DEFAULTS, Gatekeeper
-from wiring_support import MISTAKES, REFUSED, WIRINGS, batched
+from wiring_support import MISTAKES, REFUSED, WIRINGS
 
 from triton_ensemble.check.pipeline.check import check_answers
 
@@ -37,5 +37,5 @@ def test_a_step_that_depends_on_all_inputs_is_listed_first(keeper: Gatekeeper) -
 
 
 def test_no_policies_are_no_policy_of_level_0(keeper: Gatekeeper) -> None:
-    configs = keeper.configs(batched(priority_queue_policy={}))
+    configs = keeper.configs(WIRINGS["no policy of a priority"])
     assert "priority_queue_policy" not in configs["a"]
