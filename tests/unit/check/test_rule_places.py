@@ -11,134 +11,63 @@ from triton_ensemble.check import examples
 from triton_ensemble.check.rules import OF_EXTRAS, RULES
 from triton_ensemble.check.rules.engine import check
 
-# In the model repository, or in the project around it, where each field of a config has a line of its own.
-PLACES = {
-    "parse": ["m/config.pbtxt:2"],
-    "map-key-twice": ["e/config.pbtxt:22"],
-    "map-key-lost": ["e/config.pbtxt:22"],
-    "version": ["m/config.pbtxt:2"],
-    "version-folder": ["m/config.pbtxt:1"],
-    "version-listed": ["m/config.pbtxt:3"],
-    "backend": ["m/config.pbtxt:1"],
-    "backend-misspelt": ["m/config.pbtxt:1"],
-    "model-file": ["m/config.pbtxt:2"],
-    "model-format": ["m/config.pbtxt:1"],
-    "execution-environment": ["m/config.pbtxt:2"],
-    "batch-strategy": ["m/config.pbtxt:11"],
-    "cpu-only-inputs": ["m/config.pbtxt:2"],
-    "repository-agents": ["m/config.pbtxt:2"],
-    "label-file": ["m/config.pbtxt:6"],
-    "label-count": ["m/config.pbtxt:6"],
-    "vllm-batches": ["m/config.pbtxt:1", "m/config.pbtxt:2"],
-    "fil-parameters": ["m/config.pbtxt:11"],
-    "max-batch-size": ["m/config.pbtxt:2"],
-    "tensor-name": ["m/config.pbtxt:6"],
-    "tensor-type": ["m/config.pbtxt:2"],
-    "tensor-dims": ["m/config.pbtxt:5"],
-    "tensor-reshape": ["m/config.pbtxt:6"],
-    "tensor-format": ["m/config.pbtxt:6"],
-    "tensor-trt-only": ["m/config.pbtxt:6"],
-    "tensor-type-unsupported": ["m/config.pbtxt:4"],
-    "batch-io": ["m/config.pbtxt:11"],
-    "batching-ignored": ["m/config.pbtxt:10"],
-    "batching-lost": ["e/config.pbtxt:19"],
-    "batching-size": ["m/config.pbtxt:12"],
-    "batching-priority": ["m/config.pbtxt:11"],
-    "batching-order": ["m/config.pbtxt:13"],
-    "batching-delay": ["m/config.pbtxt:12"],
-    "batching-override": ["m/config.pbtxt:13"],
-    "cache": ["m/config.pbtxt:12"],
-    "metrics": ["m/config.pbtxt:4"],
-    "metric-tags": ["m/config.pbtxt:10"],
-    "instance-gpus": ["m/config.pbtxt:12"],
-    "instance-kind": ["m/config.pbtxt:11"],
-    "instance-passive": ["m/config.pbtxt:12"],
-    "instance-profile": ["m/config.pbtxt:12"],
-    "sequence-batching": ["m/config.pbtxt:14"],
-    "sequence-control": ["m/config.pbtxt:15"],
-    "sequence-input": ["m/config.pbtxt:14"],
-    "sequence-state-unseen": ["m/config.pbtxt:14"],
-    "sequence-state": ["m/config.pbtxt:13"],
-    "warmup-skipped": ["m/config.pbtxt:10"],
-    "warmup-batch": ["m/config.pbtxt:14"],
-    "warmup-input": ["m/config.pbtxt:10"],
-    "warmup-unknown": ["m/config.pbtxt:16"],
-    "warmup-data": ["m/config.pbtxt:22"],
-    "python-syntax": ["m/1/model.py:5"],
-    "python-version": ["m/1/model.py:6"],
-    "python-class": ["m/1/model.py:1"],
-    "python-import": ["m/1/model.py:1"],
-    "python-arguments": ["m/1/model.py:5"],
-    "python-execute": ["m/1/model.py:4"],
-    "python-async": ["m/1/model.py:5"],
-    "python-list": ["m/1/model.py:6"],
-    "python-name": ["m/1/model.py:6"],
-    "python-decoupled": ["m/1/model.py:6"],
-    "python-return": ["m/1/model.py:5"],
-    "python-print": ["m/1/model.py:6"],
-    "step-signature": ["m/1/steps/m.py:4"],
-    "calls-cycle": ["a/config.pbtxt:1"],
-    "ensemble-platform": ["e/config.pbtxt:1"],
-    "ensemble-field": ["e/config.pbtxt:10"],
-    "step-incomplete": ["e/config.pbtxt:12"],
-    "tensor-written-twice": ["e/config.pbtxt:39"],
-    "ensemble-input-written": ["e/config.pbtxt:39"],
-    "ensemble-input-unused": ["e/config.pbtxt:7"],
-    "ensemble-output-unwritten": ["e/config.pbtxt:11"],
-    "tensor-unused": ["e/config.pbtxt:39"],
-    "outputs-asked": ["e/config.pbtxt:22"],
-    "outputs-exposed": ["e/config.pbtxt:7"],
-    "outputs-apart": ["e/config.pbtxt:11"],
-    "optional-alone": ["e/config.pbtxt:19"],
-    "ensemble-cycle": ["e/config.pbtxt:14"],
-    "step-model": ["e/config.pbtxt:14"],
-    "step-version": ["e/config.pbtxt:12"],
-    "step-batch-size": ["e/config.pbtxt:15"],
-    "map-unknown-tensor": ["e/config.pbtxt:23"],
-    "step-input-missing": ["e/config.pbtxt:12"],
-    "optional-chain": ["e/config.pbtxt:19"],
-    "tensor-types-differ": ["e/config.pbtxt:18"],
-    "tensor-shape": ["e/config.pbtxt:18"],
-    "readers-differ": ["e/config.pbtxt:52"],
-    "decoupled-merge": ["e/config.pbtxt:10"],
-    "hidden-shape": ["e/config.pbtxt:33"],
-    "input-twice": ["m/config.pbtxt:7"],
-    "tensor-twice": ["m/config.pbtxt:11"],
-    "output-twice": ["m/config.pbtxt:11"],
-    "too-new": ["e/config.pbtxt:12"],
-    "steps-together": ["e/config.pbtxt:14"],
-    "correlation-id-text": ["m/config.pbtxt:12"],
-    "backend-gone": ["m/config.pbtxt:1"],
-    "gpu-backend": ["m/config.pbtxt:11"],
-    "instance-gpu-count": ["m/config.pbtxt:11"],
-    "tensor-optional": ["m/config.pbtxt:6"],
-    "batching-timeout": ["m/config.pbtxt:13"],
-    "batching-rows": ["e/config.pbtxt:18", "e/config.pbtxt:22"],
-    "calls-unknown": ["m/1/model.py:6"],
-    "calls-version": ["m/1/model.py:6"],
-    "calls-tensor": ["m/1/model.py:6"],
-    "calls-decoupled": ["m/1/model.py:6"],
-    "calls-itself": ["m/1/model.py:6"],
-    "calls-initialize": ["m/1/model.py:9"],
-    "cache-off": ["deploy/serve.sh:1"],
-    "known-fault": ["pipeline.yml:1", "pipeline.yml:1"],
-    "shared-memory": ["deploy/compose.yaml:2"],
-    "repository-writable": ["deploy/serve.sh:1"],
-    "placeholder": ["deploy/kubernetes/kustomization.yaml:3"],
-    "components": ["deploy/kubernetes/kustomization.yaml:3"],
-    "pipeline-unreadable": ["pipeline.yml:2"],
-    "pipeline-changed": ["pipeline.yml:2"],
-    "apply-conflict": ["m/config.pbtxt:1"],
-    "requirement-unlocked": ["pipeline.yml:3"],
-    "model-script": ["models/m.py:5"],
-    "sample-inputs": ["samples/one.json:2"],
-    "broken-link": ["m/2:1"],
-    "config-missing": ["docs/config.pbtxt:1"],
-    "config-made-up": ["m/config.pbtxt:1"],
-    "name": ["m/config.pbtxt:1"],
-    "folder-name": ["my model/config.pbtxt:1"],
-    "folder-of-no-step": ["former/config.pbtxt:1"],
-}
+# The rules that find something at a line, in the model repository or in the project around it, where each field of a
+# config has a line of its own.
+RULES_AT = """\
+m/config.pbtxt:1: version-folder backend backend-misspelt model-format vllm-batches backend-gone apply-conflict config-made-up name
+m/config.pbtxt:2: parse version model-file execution-environment cpu-only-inputs repository-agents vllm-batches max-batch-size tensor-type
+m/config.pbtxt:3: version-listed
+m/config.pbtxt:4: tensor-type-unsupported metrics
+m/config.pbtxt:5: tensor-dims
+m/config.pbtxt:6: label-file label-count tensor-name tensor-reshape tensor-format tensor-trt-only tensor-optional
+m/config.pbtxt:7: input-twice
+m/config.pbtxt:10: batching-ignored metric-tags warmup-skipped warmup-input
+m/config.pbtxt:11: batch-strategy fil-parameters batch-io batching-priority instance-kind tensor-twice output-twice gpu-backend instance-gpu-count
+m/config.pbtxt:12: batching-size batching-delay cache instance-gpus instance-passive instance-profile correlation-id-text
+m/config.pbtxt:13: batching-order batching-override sequence-state batching-timeout
+m/config.pbtxt:14: sequence-batching sequence-input sequence-state-unseen warmup-batch
+m/config.pbtxt:15: sequence-control
+m/config.pbtxt:16: warmup-unknown
+m/config.pbtxt:22: warmup-data
+e/config.pbtxt:1: ensemble-platform
+e/config.pbtxt:7: ensemble-input-unused outputs-exposed
+e/config.pbtxt:10: ensemble-field decoupled-merge
+e/config.pbtxt:11: ensemble-output-unwritten outputs-apart
+e/config.pbtxt:12: step-incomplete step-version step-input-missing too-new
+e/config.pbtxt:14: ensemble-cycle step-model steps-together
+e/config.pbtxt:15: step-batch-size
+e/config.pbtxt:18: tensor-types-differ tensor-shape batching-rows
+e/config.pbtxt:19: batching-lost optional-alone optional-chain
+e/config.pbtxt:22: map-key-twice map-key-lost outputs-asked batching-rows
+e/config.pbtxt:23: map-unknown-tensor
+e/config.pbtxt:33: hidden-shape
+e/config.pbtxt:39: tensor-written-twice ensemble-input-written tensor-unused
+e/config.pbtxt:52: readers-differ
+m/1/model.py:1: python-class python-import
+m/1/model.py:4: python-execute
+m/1/model.py:5: python-syntax python-arguments python-async python-return
+m/1/model.py:6: python-version python-list python-name python-decoupled python-print calls-unknown calls-version calls-tensor calls-decoupled calls-itself
+m/1/model.py:9: calls-initialize
+m/1/steps/m.py:4: step-signature
+a/config.pbtxt:1: calls-cycle
+deploy/serve.sh:1: cache-off repository-writable
+pipeline.yml:1: known-fault known-fault
+pipeline.yml:2: pipeline-unreadable pipeline-changed
+pipeline.yml:3: requirement-unlocked
+deploy/compose.yaml:2: shared-memory
+deploy/kubernetes/kustomization.yaml:3: placeholder components
+models/m.py:5: model-script
+samples/one.json:2: sample-inputs
+m/2:1: broken-link
+docs/config.pbtxt:1: config-missing
+my model/config.pbtxt:1: folder-name
+former/config.pbtxt:1: folder-of-no-step
+"""
+PLACES: dict[str, list[str]] = {}
+for row in RULES_AT.splitlines():
+    place, _, at_place = row.rpartition(": ")
+    for name in at_place.split():
+        PLACES.setdefault(name, []).append(place)
 
 # Other faults that these rules find, each in the line that ends with HERE.
 HERE = " # here"
@@ -234,7 +163,7 @@ def write_spread(rule: str, folder: Path) -> Path:
 def test_each_rule_has_its_places() -> None:
     elsewhere = {topic.__name__ for topic in OF_EXTRAS}
     ours = {name for name, rule in RULES.items() if rule.find.__module__ not in elsewhere}
-    assert PLACES.keys() == ours, "make the rows of PLACES here the same"
+    assert PLACES.keys() == ours, "make the rules of RULES_AT here the same"
 
 
 @pytest.mark.parametrize("rule", PLACES)
