@@ -13,10 +13,8 @@ import json
 import os
 import re
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -27,6 +25,7 @@ import yaml
 from cluster.pods import Pod
 from cluster.served import running, smoke_tests
 from support import ROOT, SOURCES, Generate, Project, run, step, succeed
+from web import Handler, serve_http
 
 SDK = os.environ.get("TIR_PYTHON", sys.executable)
 # Of SDK 1.4.9, without mpirun; the folder is another here.
@@ -157,25 +156,15 @@ def test_tirs_own_image_lacks_what_only_another_of_nvidias_has(generate: Generat
 def answering(handle: Any) -> Iterator[str]:
     """Yield the address of a server whose requests `handle` answers: method, path, headers, body -> status, body."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answering(Handler):
         def do_GET(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            status, headers, body = handle(self, self.rfile.read(length))
-            self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+            status, headers, body = handle(self, self.read_body())
+            self.respond(status, body, headers)
 
         do_POST = do_GET
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    with serve_http(Answering) as place:
+        yield f"http://{place}/"
 
 
 PLAN = {"series": "CPU-C3", "sku_type": "x", "cpu": 4, "memory": 8, "gpu": 0, "sku_id": 77}

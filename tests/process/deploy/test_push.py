@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -24,6 +23,7 @@ import boto3
 import pytest
 from bucket import Store, store
 from support import NOWHERE, SOURCES, VENV, Generate, Project, call, succeed, variables
+from web import Handler, serve_http
 
 from triton_ensemble.serve.local import environment
 from triton_ensemble.serve.local.ports import free_ports
@@ -513,7 +513,7 @@ def metadata(**role: str) -> Iterator[str]:
     answers = {roles: b"r\n", f"{roles}/r": json.dumps(role).encode()} if role else {}
     answers[""] = f"<A><B>{''.join(f'<{k}>{v}</{k}>' for k, v in role.items())}</B></A>".encode()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Role(Handler):
         def do_PUT(self) -> None:
             self.answer(b"token")
 
@@ -522,23 +522,14 @@ def metadata(**role: str) -> Iterator[str]:
             self.answer(answers.get(self.path.rstrip("/")) if token == "token" else None)
 
         def do_POST(self) -> None:
-            given = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            given = parse_qs(self.read_body().decode())
             self.answer(answers[""] if given.get("WebIdentityToken") == ["token"] else None)
 
         def answer(self, content: bytes | None) -> None:
-            self.send_response(200 if content else 404)
-            self.end_headers()
-            self.wfile.write(content or b"")
+            self.respond(200 if content else 404, content or b"")
 
-        def log_message(self, *_: Any) -> None:
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
+    with serve_http(Role) as place:
+        yield f"http://{place}"
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from support import Generate
+from web import Handler, serve_http
 
 from triton_ensemble.facts.project import Project as Facts
 from triton_ensemble.serve.container import digests
@@ -20,37 +19,24 @@ MANIFEST = b'{"schemaVersion": 2}'
 DIGEST = f"sha256:{hashlib.sha256(MANIFEST).hexdigest()}"
 
 
-class Registry(BaseHTTPRequestHandler):
-    """One that wants a token, which anybody gets, and has `a/b:1` alone; docker/ has a real one."""
+class Registry(Handler):
+    """A registry that wants a token, which anybody gets, and has `a/b:1` alone. A real one is in docker/."""
 
     def do_GET(self) -> None:
         host = self.headers["Host"]
         scope = f'realm="http://{host}/token",service="r",scope="repository:a/b:pull"'
         if self.path.startswith("/token"):
-            self.answer(200, b'{"token": "T"}' if "repository%3Aa%2Fb" in self.path else b"{}")
+            self.respond(200, b'{"token": "T"}' if "repository%3Aa%2Fb" in self.path else b"{}")
         elif self.headers["Authorization"] != "Bearer T":
-            self.answer(401, b"", **{"WWW-Authenticate": f"Bearer {scope}"})
+            self.respond(401, headers={"WWW-Authenticate": f"Bearer {scope}"})
         else:
-            self.answer(200 if self.path == "/v2/a/b/manifests/1" else 404, MANIFEST)
-
-    def answer(self, status: int, body: bytes, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in ({"Content-Length": str(len(body))} | headers).items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
+            self.respond(200 if self.path == "/v2/a/b/manifests/1" else 404, MANIFEST)
 
 
 @pytest.fixture
 def registry() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serve_http(Registry) as place:
+        yield place
 
 
 @pytest.mark.parametrize(

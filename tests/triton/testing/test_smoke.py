@@ -7,9 +7,7 @@ import json
 import re
 import shutil
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -17,6 +15,7 @@ from urllib.request import Request, urlopen
 import pytest
 from client_support import served
 from support import UNUSUAL, Generate, Project, slow_but, step, succeed
+from web import Handler, serve_http
 
 # Two outputs, one of which another step reads; a text, an optional input, a cache.
 ANSWERS: dict[str, Any] = {
@@ -277,44 +276,32 @@ def test_a_server_without_a_cache_fails(generate: Generate) -> None:
         assert failed(project) == {"test_an_equal_request_is_found_in_a_cache"}
 
 
+LENGTH = "Inference-Header-Content-Length"
+
+
 @contextlib.contextmanager
 def yes_man(url: str) -> Iterator[str]:
     """Yield a server that answers whatever it is asked as the real one answers its first request."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class YesMan(Handler):
         protocol_version = "HTTP/1.1"
         first: tuple[str, bytes, dict[str, str]] | None = None
 
         def answer(self, path: str, body: bytes | None, headers: dict[str, str]) -> None:
             with urlopen(Request(url + path, body, headers)) as response:
-                data, length = (
-                    response.read(),
-                    response.headers.get("Inference-Header-Content-Length"),
-                )
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            if length:
-                self.send_header("Inference-Header-Content-Length", length)
-            self.end_headers()
-            self.wfile.write(data)
+                length = response.headers.get(LENGTH)
+                self.respond(200, response.read(), {LENGTH: length} if length else {})
 
         def do_GET(self) -> None:
             self.answer(self.path, None, {})
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            length = self.headers["Inference-Header-Content-Length"]
-            given = (self.path, body, {"Inference-Header-Content-Length": length})
-            Handler.first = Handler.first or given
-            self.answer(*Handler.first)
+            given = (self.path, self.read_body(), {LENGTH: self.headers[LENGTH]})
+            YesMan.first = YesMan.first or given
+            self.answer(*YesMan.first)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serve_http(YesMan) as place:
+        yield f"http://{place}"
 
 
 @pytest.mark.slow
