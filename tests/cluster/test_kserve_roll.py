@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import ROOT, run
+from web import Handler, serve_http
 
 SOURCE = "internal.serving.kserve.io/storage-initializer-sourceuri"
 KINDS = {
@@ -84,7 +83,7 @@ class Cluster:
 def listening(cluster: Cluster) -> Iterator[str]:
     """Yield the address at which kubectl finds a cluster."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Api(Handler):
         def do_GET(self) -> None:
             path, _, query = self.path.partition("?")
             watch = "watch=true" in query
@@ -95,18 +94,12 @@ def listening(cluster: Cluster) -> Iterator[str]:
                 self.wfile.write(json.dumps(each).encode() + b"\n")
                 self.wfile.flush()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
         def handle(self) -> None:
             with suppress(BrokenPipeError):  # kubectl has seen enough
                 super().handle()
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serve_http(Api) as place:
+        yield f"http://{place}"
 
 
 @pytest.mark.parametrize(("after_s", "status"), [(1.5, 0), (60, 1)])
