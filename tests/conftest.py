@@ -70,7 +70,7 @@ def _no_settings_of_the_user(
 
 @pytest.fixture(scope="session", autouse=True)
 def _processes_repeat_no_work(pytestconfig: pytest.Config) -> Any:
-    """Compile each hook and build each model file once for all processes; read a YAML text and check out a template once in each.
+    """Compile each hook and build each model file once for all processes, and read a YAML text and check out a template once in each.
 
     What the paths and files of a copy are rendered with is computed once too, without a git process for each.
     Together that is most of a copy, and an update is three.

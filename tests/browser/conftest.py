@@ -27,7 +27,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser) -> Iterator[Open]:
-    """Return what opens a page; it fails for what the page logs, and for all that it asks another place."""
+    """Return what opens a page. It fails for what the page logs, and for all that it asks another place."""
     said, asked, contexts = [], set(), []
 
     def page(service: Service, path: str = "", **options: Any) -> Page:

@@ -141,7 +141,7 @@ KNOWN: dict[str, dict[str, Any]] = {}
 
 
 def drawn(generate: Generate, name: str, answers: dict[str, Any]) -> dict[str, Any]:
-    """Return gateway/pipeline.json of a project; each is generated once."""
+    """Return gateway/pipeline.json of a project. Each is generated once."""
     if name not in KNOWN:
         project = generate(**answers, extras=["gateway"])
         KNOWN[name] = json.loads((project / "gateway/pipeline.json").read_text())

@@ -1,4 +1,4 @@
-"""What the gateway says of itself in openapi.json: Schemathesis asks what that allows, and what it does not."""
+"""Let Schemathesis ask what openapi.json of the gateway allows, and what it does not."""
 
 from __future__ import annotations
 

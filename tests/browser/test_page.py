@@ -133,7 +133,7 @@ def test_files_are_dropped(opened: Open, service: Service) -> None:
 
 
 def test_texts_and_numbers(opened: Open, mixed: Service) -> None:
-    """A text keeps its line ends; bars are sorted; an image is one; rows of JSON are joined."""
+    """A text keeps its line ends. Bars are sorted. An image is one. Rows of JSON are joined."""
     page = opened(mixed)
     row(page, "Row 0 of TEXT").fill("one\ntwo <b>")
     page.locator("fieldset", has_text="TEXT").get_by_text("Add a row").click()
@@ -241,7 +241,7 @@ def test_curl_and_python_do_the_same(opened: Open, service: Service, digits: Ser
 
 
 def test_python_of_texts_and_numbers(opened: Open, mixed: Service, tmp_path: Path) -> None:
-    """What the page writes is Python, whatever a text has."""
+    """The page writes Python, whatever a text has."""
     page = opened(mixed)
     row(page, "Row 0 of TEXT").fill('it\'s "one"\nor \\two; $HOME é')
     file = tmp_path / "n.json"

@@ -1,4 +1,4 @@
-"""What runs of deploy/kserve without a cluster: its container on a local Triton, and its notebooks against an endpoint."""
+"""The parts of deploy/kserve that run without a cluster: its container on a local Triton, and its notebooks against an endpoint."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Pod(NamedTuple):
     triton: LocalTriton
 
     def url(self, protocol: str, port: str) -> str:
-        """Return where a port is here that a container has by name; Triton's flags name no other ports."""
+        """Return where a port is here that a container has by name. Triton's flags name no other ports."""
         ports = {p["name"]: p["containerPort"] for p in self.containers[protocol]["ports"]}
         here = {8000: "http_url", 8001: "grpc_url", 8002: "metrics_url"}
         return str(getattr(self.triton, here[ports[port]]))
@@ -204,7 +204,7 @@ def test_the_probes_pass(pod: Pod, protocol: str, probe: str, tmp_path: Path) ->
 
 
 def executed(project: Project, protocol: str, **variables: str) -> str:
-    """Return what the notebook for a protocol prints; CellExecutionError where it fails."""
+    """Return what the notebook for a protocol prints, or raise CellExecutionError if it fails."""
     folder = project / "deploy/kserve"
     notebook = nbformat.read(folder / f"{protocol}.ipynb", as_version=4)
     nbformat.validate(notebook)

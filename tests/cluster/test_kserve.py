@@ -262,7 +262,7 @@ def sound(generate: Generate) -> list[Manifest]:
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_mistake_is_found(sound: list[Manifest], name: str) -> None:
-    """What the tests above hold to finds something."""
+    """The check that the tests above use finds something."""
     broken = copy.deepcopy(sound)
     service = next(m for m in broken if m["kind"] == "InferenceService")
     runtime = next(m for m in broken if m["kind"] == "ServingRuntime")

@@ -263,7 +263,7 @@ def sound(generate: Generate) -> list[Manifest]:
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_mistake_is_found(sound: list[Manifest], name: str) -> None:
-    """What the tests above hold to finds something."""
+    """The check that the tests above use finds something."""
     broken = copy.deepcopy(sound)
     BROKEN[name]({m["kind"]: m for m in reversed(broken)})
     assert problems(broken)

@@ -1,6 +1,6 @@
-"""No request is lost while the pods of deploy/kubernetes are replaced; without parts of the manifest some are.
+"""No request is lost while the pods of deploy/kubernetes are replaced. Without parts of the manifest some are.
 
-Two local Tritons stand for two pods; cluster/rolling.py has what a cluster does with them.
+Two local Tritons stand for two pods, and cluster/rolling.py has what a cluster does with them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`make shift ROLL=...` moves pods whose Triton has no model control API, and no request is lost meanwhile.
 
-Two local Tritons stand for two pods, as in test_rolling_restart.py; a `kubectl` here asks for what a cluster would do.
+Two local Tritons stand for two pods, as in test_rolling_restart.py. A `kubectl` here asks for what a cluster would do.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def wait_for(version: int, load: Load) -> None:
 
 
 def shifted(project: Project, url: str, tools: Path) -> Load:
-    """Shift and roll back under load; return it."""
+    """Shift and roll back under load, and return the load."""
     load, path = Load(project, url), f"{tools}:{os.environ['PATH']}"
     with load.running():
         wait_for(1, load)

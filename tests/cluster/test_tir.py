@@ -1,7 +1,7 @@
 """deploy/tir of generated projects: what TIR's SDK makes of it, and its servers on the local Triton.
 
 No account was asked. The SDK is asked where one is installed: `pip install e2enetworks==1.4.9` in another environment,
-whose Python TIR_PYTHON names; a server here stands for TIR.
+whose Python TIR_PYTHON names. A server here stands for TIR.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def plain(generate: Generate) -> Project:
 
 
 def write(project: Project, **fields: Any) -> None:
-    """Change fields of endpoint.yml, as its owner would; None takes one out."""
+    """Change fields of endpoint.yml, as its owner would. None takes one out."""
     file = project / "deploy/tir/endpoint.yml"
     plan = {"plan": "CPU-C3-4-8GB-0"}
     given = yaml.safe_load(file.read_text()) | plan | fields

@@ -24,7 +24,7 @@ def _builds(command: str) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def _engine() -> None:
-    """Put a client that builds into the variable DOCKER, for the rest of the session and what it runs; skip without one."""
+    """Put a client that builds into the variable DOCKER, for the rest of the session and what it runs, or skip if there is none."""
     named = (
         os.environ.get("DOCKER"),
         shutil.which("docker"),
@@ -41,7 +41,7 @@ def _engine() -> None:
 
 @pytest.fixture(scope="session")
 def triton_image(_engine: None) -> str:
-    """Return TRITON_IMAGE; else NVIDIA's image where its registry answers; else the stand-in."""
+    """Return TRITON_IMAGE, NVIDIA's image if its registry answers, or the stand-in."""
     named, published = os.environ.get("TRITON_IMAGE"), "nvcr.io/nvidia/tritonserver:26.11-py3"
     if named:
         return named

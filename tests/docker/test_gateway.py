@@ -20,7 +20,7 @@ KEY = "not-in-any-list-of-processes"
 
 
 class Up:
-    """What `make up` serves with some variables, and the addresses that it printed."""
+    """The project that `make up` serves with some variables, and the addresses that it printed."""
 
     def __init__(self, project: Project, given: list[str]) -> None:
         self.project, self.given = project, given

@@ -76,7 +76,7 @@ def test_the_data_of_prometheus_outlive_make_down(
 
 
 def build(project: Project, *options: str) -> str:
-    """Build the image; return what Docker says of it, which goes to stderr."""
+    """Build the image. Return what Docker says of it, which goes to stderr."""
     run = project.make("image", *options)
     succeed(run)
     return run.stdout + run.stderr
@@ -255,7 +255,7 @@ def test_a_test_that_fails_shows_the_containers_log(generate: Generate, options:
 @pytest.mark.skipif(not shutil.which("docker-compose"), reason="compose 1 is not installed")
 @pytest.mark.parametrize("gpus", ["0", "2"])
 def test_compose_1_reads_the_files(generate: Generate, gpus: str) -> None:
-    """What version 2 reads is in ../test_container.py."""
+    """The file of version 2 is tested in ../test_container.py."""
     project = generate(gpu_count=2)
     files = [project / f"deploy/compose{kind}.yaml" for kind in ("", ".gpu", ".mounted")]
     chosen = [

@@ -37,7 +37,7 @@ Urls = dict[str, str]
 
 @pytest.fixture(scope="module")
 def urls(project: Project, options: list[str], prometheus_image: str) -> Iterator[Urls]:
-    """Yield the URLs of Triton and of Prometheus; a Python process that dies stays dead."""
+    """Yield the URLs of Triton and of Prometheus. A Python process that dies stays dead."""
     succeed(project.make("image", *options, "IMAGE=watched"))
     compose = (
         *compose_command(),

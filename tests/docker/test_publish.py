@@ -52,7 +52,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def scripts(project: Project, ci: str, registry: str) -> list[str]:
-    """Return the commands of the job that publishes, in order; the registry takes the place of GitHub's."""
+    """Return the commands of the job that publishes, in order. The registry takes the place of GitHub's."""
     if ci == "gitlab":
         job = yaml.safe_load((project / ".gitlab-ci.yml").read_text())["publish"]
         return ["\n".join(job["script"])]

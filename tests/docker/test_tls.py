@@ -1,4 +1,4 @@
-"""The example of docs/containers.md that serves others than this machine, by TLS and with a key; run as it stands."""
+"""The example of docs/containers.md that serves others than this machine, by TLS and with a key, run as it stands."""
 
 from __future__ import annotations
 

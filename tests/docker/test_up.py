@@ -62,7 +62,7 @@ def test_up_waits_for_prometheus_and_grafana(
 def test_up_names_the_service_that_ends_and_its_reason(
     project: Project, options: list[str], monitoring: list[str]
 ) -> None:
-    """Prometheus refuses its file; Triton goes on, and Prometheus is not started again and again."""
+    """Prometheus refuses its file. Triton goes on, and Prometheus is not started again and again."""
     config = project / "deploy/monitoring/prometheus.yml"
     before = config.read_text()
     config.write_text("scrape_configs: none of a list\n")

@@ -1,6 +1,6 @@
 """Cases of the alert rules, as unit tests of promtool: what the metrics of Triton do, and which alerts fire when.
 
-That a metric does so was seen on a local Triton; `test_alerts.py` asks one again.
+That a metric does so was seen on a local Triton. `test_alerts.py` asks one again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def lived(process: int) -> str:
 
 
 class Case(NamedTuple):
-    """What differs from a server that answers 20 requests a second, and by minute which alerts then fire."""
+    """The difference to a server that answers 20 requests a second, and by minute which alerts then fire."""
 
     name: str
     fires: dict[float, str]
@@ -309,7 +309,7 @@ def with_gateway(generate: Generate) -> Project:
 
 
 def unit_tests(cases: list[Case], metrics: dict[str, str]) -> str:
-    """Return a file for `promtool test rules`; `metrics` are those of a server without trouble."""
+    """Return a file for `promtool test rules`. `metrics` are those of a server without trouble."""
     tests = [_unit_test(case, metrics | case.metrics) for case in cases]
     return yaml.safe_dump(
         {"rule_files": ["alerts.yml"], "evaluation_interval": f"{SECONDS}s", "tests": tests}

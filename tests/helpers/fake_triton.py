@@ -80,7 +80,7 @@ class Sender:
 
 
 class Request:
-    """A request with some arrays; `timeout_us` of 0 is none."""
+    """A request with some arrays. `timeout_us` of 0 is none."""
 
     def __init__(
         self, sequence: int = 0, flags: int = 0, timeout_us: int = 0, **arrays: Any
@@ -108,7 +108,7 @@ class Request:
 
 
 class Answer:
-    """What a model answers that a step calls: arrays, or the text of an error."""
+    """The response of a model that a step calls: arrays, or the text of an error."""
 
     def __init__(self, text: str = "", **arrays: Any) -> None:
         self._text, self._arrays = text, arrays
@@ -151,7 +151,7 @@ class MetricFamily:
 
 
 class Adapter:
-    """The adapter's modules, imported with the stand-in; `logged` has what they write into Triton's log."""
+    """The adapter's modules, imported with the stand-in. `logged` has what they write into Triton's log."""
 
     def __init__(self) -> None:
         self.logged: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""Who does a tutorial of docs/ as it stands: files are written, commands run, and what is shown must be printed."""
+"""Follow a tutorial of docs/ as it stands: files are written, commands run, and what is shown must be printed."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Service:
 
 
 def form(*parts: tuple[str, str, bytes]) -> bytes:
-    """Return the body of a form; a part without a file's name is a field."""
+    """Return the body of a form. A part without a file's name is a field."""
     lines = []
     for name, filename, content in parts:
         file = f'; filename="{filename}"' if filename else ""
@@ -163,7 +163,7 @@ def metric(service: Service, name: str, **labels: str) -> float:
 
 
 def wait_until(condition: Callable[[], bool], within_s: float = 30) -> None:
-    """Wait until something is so; what can't be connected to is not."""
+    """Wait until something is so, which it is not if a connection fails."""
     end = time.monotonic() + within_s
     while True:
         with suppress(OSError):

@@ -151,7 +151,7 @@ class TritonPythonModel:
 def wired_by_code(
     caller: str, called: str = code("x * 10"), /, more: str = "", **others: str
 ) -> Files:
-    """Return a repository whose Python model `e` calls `deep`; `others` are configs of models that need no code."""
+    """Return a repository whose Python model `e` calls `deep`. `others` are configs of models that need no code."""
     configs = {"e": PYTHON + more, "deep": PYTHON, **others}
     files: Files = {f"{name}/config.pbtxt": config for name, config in configs.items()}
     return {**files, "e/1/model.py": caller, "deep/1/model.py": called}

@@ -183,7 +183,7 @@ def commit(folder: Path, tag: str) -> None:
 
 
 class State(NamedTuple):
-    """What the files of a project are made from."""
+    """The version and answers that the files of a project are made from."""
 
     answers: Answers
     version: str

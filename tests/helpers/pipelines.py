@@ -200,7 +200,7 @@ class Builder:
         return str(name)
 
     def declared(self, size: tuple[int, ...], whole: bool) -> list[int]:
-        """Return dims for a size, with -1 here and there; `whole`: with the rows as a dim of their own."""
+        """Return dims for a size, with -1 here and there. `whole`: with the rows as a dim of their own."""
         dims = [-1 if self.rarely() else dim for dim in size]
         rows = -1 if self.max_batch_size or self.rarely(3) else self.rows
         return [rows, *dims] if whole else dims

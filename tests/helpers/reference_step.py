@@ -1,4 +1,4 @@
-"""What each step computes in the property tests: here, and as `steps/reference_step.py` inside Triton."""
+"""The computation of each step in the property tests: here, and as `steps/reference_step.py` inside Triton."""
 
 from __future__ import annotations
 

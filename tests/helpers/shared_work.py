@@ -88,7 +88,7 @@ def rename(code: CodeType, filename: str) -> CodeType:
 
 
 def read_or_write(path: str, make: Callable[[], CodeType]) -> CodeType:
-    """Return the code in a file; where there is none, make it and write it."""
+    """Return the code in a file. Where there is none, make it and write it."""
     with suppress(OSError), open(path, "rb") as file:
         code: CodeType = marshal.load(file)
         return code

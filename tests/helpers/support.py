@@ -142,7 +142,7 @@ def mark_ready(project: Project, venv: str | Path, *parts: str) -> None:
 
 
 class Said(NamedTuple):
-    """What a command returned and printed."""
+    """The exit code and output of a command."""
 
     status: int
     out: str

@@ -177,7 +177,7 @@ class Judge:
         return False
 
     def call(self, function: Any, *given: Any, **more: Any) -> str:
-        """Return the error of a call; Dead if Triton does not live or does not answer."""
+        """Return the error of a call, or raise Dead if Triton does not live or does not answer."""
         try:
             function(*given, **more)
         except InferenceServerException as error:

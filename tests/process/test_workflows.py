@@ -414,7 +414,7 @@ class Remote:
             succeed(run("git", *command.split(), cwd=self.template))
 
     def update(self, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run the jobs, each in a fresh clone as shallow as that of the CI; return the last, with what all printed."""
+        """Run the jobs, each in a fresh clone as shallow as that of the CI. Return the last, with what all printed."""
         printed = ""
         (self.folder / "output").write_text("")
         for script, deep, variables in self.jobs():
@@ -461,7 +461,7 @@ class Remote:
         )
 
     def jobs(self) -> Iterator[tuple[str, bool, dict[str, str]]]:
-        """Yield the script of each job, whether it has all history, and its token; artifacts stay in this folder."""
+        """Yield the script of each job, whether it has all history, and its token. Artifacts stay in this folder."""
         if self.ci == "github":
             jobs = read(self.project / ".github/workflows/update.yml")["jobs"]
             for name in ("update", "pull-request"):
@@ -595,7 +595,7 @@ def test_a_project_can_take_pre_releases_before_others(remote: Remote) -> None:
 def test_gitlab_gives_no_token_to_what_an_update_brings(
     of_ci: Callable[..., Project], tmp_path: Path
 ) -> None:
-    """The variable is for the environment of the job that pushes; the other one refuses it."""
+    """The variable is for the environment of the job that pushes. The other one refuses it."""
     ci = read(of_ci(ci="gitlab", gpu_count=0) / ".gitlab-ci.yml")
     assert ci["merge-request"]["environment"]["name"] == "update"
     assert "environment" not in ci["update"]

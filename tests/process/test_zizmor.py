@@ -1,4 +1,4 @@
-"""Run zizmor, which looks for security problems in workflows; `make lint` runs it on those of this repository."""
+"""Run zizmor, which looks for security problems in workflows. `make lint` runs it on those of this repository."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def ray(project: Project, *options: str, **more: str) -> subprocess.CompletedPro
 
 
 def run_ray_test(project: Project) -> list[str]:
-    """Return the lines of `make ray-test` that are its own; it succeeds."""
+    """Return the lines of `make ray-test` that are its own, if it succeeds."""
     lines = succeed(ray(project, "--replicas=1", "--test")).splitlines()
     return [line for line in lines if re.fullmatch(r"[\w-]+: \w+", line)]
 
@@ -216,7 +216,7 @@ def test_no_ray_at_the_address_is_a_line(project: Project) -> None:
 
 
 def test_a_proxy_that_does_not_start_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray Serve kills a proxy that a busy machine starts slowly; what then comes of it depends on the machine."""
+    """Ray Serve kills a proxy that a busy machine starts slowly. What then comes of it depends on the machine."""
 
     def fail(**_: Any) -> None:
         raise GetTimeoutError("it was killed\nThe actor never ran.")

@@ -1,4 +1,4 @@
-"""What the image of a Ray node has, as a folder: each replica starts the Triton in PATH as the container does."""
+"""The content of the image of a Ray node, as a folder: each replica starts the Triton in PATH as the container does."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_ray_has_the_metrics_of_each_replicas_triton(two: Service) -> None:
 
 
 def load_with(service: Service, then: Any, requests: int = 400, wait_ms: float = 20) -> Any:
-    """Send requests, eight at once, and do something in the middle of them; return the answers."""
+    """Send requests, eight at once, and do something in the middle of them. Return the answers."""
     timer = threading.Timer(0.7, then)
     timer.start()
     answers = service.load(requests, 8, wait_ms)

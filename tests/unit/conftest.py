@@ -31,7 +31,7 @@ sys.addaudithook(_refuse_processes)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Watch a test of this folder with its fixtures; pytest calls this for the tests of other folders too."""
+    """Watch a test of this folder with its fixtures. Pytest calls this for the tests of other folders too."""
     if FOLDER not in item.path.parents:
         return (yield)
     running.append(item.nodeid)

@@ -78,7 +78,7 @@ def test_no_path_stops_a_checkout_on_windows() -> None:
 
 
 def list_imports(path: Path) -> Iterator[str]:
-    """Yield the modules that Python imports when it imports a file; names in functions and `try` are left out."""
+    """Yield the modules that Python imports when it imports a file. Names in functions and `try` are left out."""
     for statement in ast.parse(path.read_text()).body:
         if isinstance(statement, ast.Import):
             yield from (alias.name for alias in statement.names)
@@ -123,7 +123,7 @@ def find_missing(paths: list[Path]) -> set[str]:
 
 
 def test_unit_tests_import_what_each_platform_has() -> None:
-    """A package that is missing goes into UNIT of scripts/lock.py; a module of POSIX goes into a function."""
+    """A package that is missing goes into UNIT of scripts/lock.py. A module of POSIX goes into a function."""
     assert find_missing(UNIT_FILES) == set()
 
 

@@ -62,7 +62,7 @@ def catalog(name: str) -> dict[str, Any]:
 def test_copier_yml_has_only_settings_that_copier_knows_and_none_that_needs_trust(
     copier_yml: dict[str, Any],
 ) -> None:
-    """Copier ignores those that it does not know; _tasks, _migrations and _jinja_extensions need trust."""
+    """Copier ignores those that it does not know, and _tasks, _migrations and _jinja_extensions need trust."""
     assert {name for name in copier_yml if name.startswith("_")} <= SETTINGS
 
 
@@ -121,7 +121,7 @@ def test_example_files_are_no_templates() -> None:
 
 
 def has_template_syntax(path: Path) -> bool:
-    """Return whether a file has template syntax; `${{` is that of GitHub's workflows."""
+    """Return whether a file has template syntax. `${{` is that of GitHub's workflows."""
     if not path.is_file() or path.suffix in {".png", ".jpg", ".wav"}:  # copied as they are
         return False
     return bool(re.search(rb"(?<!\$)\{\{|\{%|\{#", path.read_bytes()))

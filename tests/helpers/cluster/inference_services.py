@@ -1,4 +1,4 @@
-"""What KServe, Knative and Triton would say of the manifests of deploy/kserve, as far as these tell."""
+"""The judgement of KServe, Knative and Triton on the manifests of deploy/kserve, as far as these tell."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _of_kind(manifest: Manifest, releases: tuple[str, ...]) -> Iterator[str]:
 
 
 def round_trip(manifest: Manifest, model: Any) -> Any:
-    """Return a manifest as KServe's own models write what they have read; ValueError where they can't read it."""
+    """Return a manifest as KServe's own models write what they have read, or raise ValueError if they can't read it."""
     client = api_client.ApiClient()
     response = SimpleNamespace(data=json.dumps(manifest))
     kept = client.sanitize_for_serialization(client.deserialize(response, model))

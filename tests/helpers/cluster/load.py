@@ -1,6 +1,6 @@
 """Clients that ask a server until their input ends, and count: the generated project's own client, and its retries.
 
-There are two for each URL, which keep their connections; `--new`: which make one for each request.
+There are two for each URL, which keep their connections. Those of `--new` make one for each request.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REQUESTS, RETRIES, LOST = "requests", "retries", "lost"
 
 
 class Asking(threading.Thread):
-    """A client at a `url`, `rate` times a second; `kept`: it keeps its connection. `counts` says how that went.
+    """A client at a `url`, `rate` times a second. `kept`: it keeps its connection. `counts` says how that went.
 
     The client's pauses before a retry are taken times `factor`, as the times of the cluster are.
     """

@@ -1,4 +1,4 @@
-"""What a cluster would say of manifests: schemas of all supported releases, custom kinds, and what schemas miss."""
+"""The judgement of a cluster on manifests: schemas of all supported releases, custom kinds, and what schemas miss."""
 
 from __future__ import annotations
 

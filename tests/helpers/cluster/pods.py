@@ -40,7 +40,7 @@ def entrypoint(dockerfile: Path) -> list[str]:
 
 
 class Pod:
-    """A container of a pod's `spec` that runs, from `start` to `remove`; `flags` are more of tritonserver's."""
+    """A container of a pod's `spec` that runs, from `start` to `remove`. `flags` are more of tritonserver's."""
 
     def __init__(self, project: Path, spec: Spec, flags: Sequence[str] = ()) -> None:
         [self.container] = spec["containers"]
@@ -100,7 +100,7 @@ class Pod:
         return False
 
     async def execute(self, command: Sequence[str], timeout_s: float) -> int:
-        """Return the exit code of a command in the container; TimeoutError where it takes longer."""
+        """Return the exit code of a command in the container, or raise TimeoutError if it takes longer."""
         words = [self._here(word) for word in command]
         if "container.health" in words[-1]:  # it asks the container's own address
             words[-1] += f" --url {self.url('http')}"

@@ -1,4 +1,4 @@
-"""What a cluster does with the pods of a Deployment: kubelets, the endpoints of a Service, rolling updates.
+"""The work of a cluster on the pods of a Deployment: kubelets, the endpoints of a Service, rolling updates.
 
 The rules are those of Kubernetes, the times those of the manifest times a factor. What takes as long as the machine
 needs is not scaled: how long a server loads, how long a probe may take.

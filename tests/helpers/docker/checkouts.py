@@ -1,4 +1,4 @@
-"""What a checkout of a project builds and starts on an engine."""
+"""The images and containers that a checkout of a project builds and starts on an engine."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
 def docker(*arguments: str) -> str:
-    """Return what Docker printed; CalledProcessError, with the reason on stderr, if it failed."""
+    """Return what Docker printed, or raise CalledProcessError with the reason on stderr."""
     command = [os.environ.get("DOCKER", "docker"), *arguments]
     environment = os.environ | {"DOCKER_BUILDKIT": "1"}
     run = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment, text=True)

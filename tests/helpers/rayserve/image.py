@@ -1,4 +1,4 @@
-"""What the image of a Ray node has, as a folder, and in PATH a Triton as NVIDIA's image has it."""
+"""The content of the image of a Ray node, as a folder, and in PATH a Triton as NVIDIA's image has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the image of a Ray node has, as folders: for NVIDIA's Python API, as scripts/bindings.py builds it."""
+"""The content of the image of a Ray node, as folders: for NVIDIA's Python API, as scripts/bindings.py builds it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def opt(project: Path, pod: Pod) -> Path:
 
 
 class Image:
-    """A folder `opt` that stands for /opt; Triton ends after `exit_s`."""
+    """A folder `opt` that stands for /opt. Triton ends after `exit_s`."""
 
     def __init__(self, project: Path, exit_s: int = 30) -> None:
         self._pod = Pod(project, {"containers": [{"ports": []}]})

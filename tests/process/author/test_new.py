@@ -52,7 +52,7 @@ def test_data_may_be_a_list(template: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 @SIZES
 def test_a_fan_is_told_step_by_step(template: Path, tmp_path: Path, size: tuple[int, int]) -> None:
-    """With a mistake and its correction, a way back, an interrupt and a second session; it is served and asked."""
+    """With a mistake and its correction, a way back, an interrupt and a second session. It is served and asked."""
     terminal = new(template, tmp_path, size)
     terminal.answer(NAME, "features" + ENTER)
     terminal.answer(RUNS, PYTHON)

@@ -1,4 +1,4 @@
-"""What Copier says after a copy and after an update: what is next, as far as it is true."""
+"""The messages of Copier after a copy and after an update: what is next, as far as it is true."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_a_project_whose_pipeline_was_changed_but_not_applied(generate: Generate
 
 @pytest.mark.slow
 def test_a_sample_of_other_inputs_is_named(generate: Generate) -> None:
-    """As after an update to a pipeline of other inputs; no test is collected before."""
+    """As after an update to a pipeline of other inputs. No test is collected before."""
     project = generate.complete()
     path = project / "samples/old.json"
     path.write_text('{\n  "outputs": {},\n  "inputs": {"PICTURE": [["a"]]}\n}\n')

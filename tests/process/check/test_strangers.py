@@ -59,7 +59,7 @@ def table() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def strangers(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Return a project whose every file that could run creates a file in `ran`; pipeline.yml is changed."""
+    """Return a project whose every file that could run creates a file in `ran`, and whose pipeline.yml is changed."""
     project = generate()
     (project / "ran").mkdir()
     code = [str(path.relative_to(project.path)) for path in project.path.rglob("*.py")]

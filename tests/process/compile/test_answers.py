@@ -1,4 +1,4 @@
-"""Bad answers: one line that says where, what and what to write instead; nothing is written."""
+"""Bad answers: one line that says where, what and what to write instead. Nothing is written."""
 
 from __future__ import annotations
 

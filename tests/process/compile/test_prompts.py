@@ -83,7 +83,7 @@ def test_a_fan_is_typed_and_corrected(
 def test_the_chosen_topology_is_where_the_text_starts(
     template: Path, tmp_path: Path, topology: str, steps: int
 ) -> None:
-    """The cursor is on the last choice; it goes round."""
+    """The cursor is on the last choice. It goes round."""
     terminal = Terminal(["copy", "--data", "project_name=predict", str(template), "p"], tmp_path)
     terminal.answer(COMMON[0], MY_OWN)
     for question in COMMON[2:]:

@@ -1,4 +1,4 @@
-"""What is written: which files, in which form, and that it passes its own linters."""
+"""The files of a project: which are written, in which form, and that it passes its own linters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ else:
 
 @pytest.mark.parametrize("name", slow_but("default", names=PIPELINES | UNUSUAL))
 def test_the_project_passes_its_own_linters(generate: Generate, name: str) -> None:
-    """What is managed is typed throughout, which projects do not ask of their owners."""
+    """Managed code is typed throughout, which projects do not ask of their owners."""
     project = generate(**(PIPELINES | UNUSUAL)[name])
     succeed(project.make("lint"))
     strict = ("mypy", "--config-file=", "--strict", "--explicit-package-bases")

@@ -297,7 +297,7 @@ def test_a_fused_step_is_told_to_part(generate: Generate) -> None:
 
 @pytest.mark.slow
 def test_an_edit_of_json_is_refused_and_kept(project: Project) -> None:
-    """It can't be merged by line; a new file in its place would lose it."""
+    """It can't be merged by line. A new file in its place would lose it."""
     path = project / "vendor/project.json"
     edited = path.read_text().replace("{\n", '{\n  "mine": 1,\n', 1)
     path.write_text(edited)

@@ -332,7 +332,7 @@ def test_no_key_is_written(project: Project, s3: Store) -> None:
 def triton(
     repository: str, folder: Path, **more: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
-    """Start the local Triton as the container does, from a bucket; yield its process, URL and log."""
+    """Start the local Triton as the container does, from a bucket. Yield its process, URL and log."""
     wheel = environment.site_packages() / "pytriton/tritonserver"
     environment.copy_backends(wheel, folder / "backends", ())
     ports = free_ports(dict.fromkeys(("http", "grpc", "metrics"), 0))
@@ -429,7 +429,7 @@ def test_a_server_that_can_not_read_its_bucket_says_so_at_once(
 
 @contextmanager
 def another_protocol() -> Iterator[str]:
-    """Answer as a server that does not speak HTTP; yield its host and port."""
+    """Answer as a server that does not speak HTTP. Yield its host and port."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
@@ -477,7 +477,7 @@ def owner(s3: Store) -> dict[str, str]:
 
 @pytest.fixture
 def strict(s3: Store, owner: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Let the store compare keys and signatures; yield the environment of the owner."""
+    """Let the store compare keys and signatures. Yield the environment of the owner."""
     reset(s3, "0")
     yield owner
     reset(s3, "inf")
@@ -508,7 +508,7 @@ def test_a_wrong_key_is_one_line_and_the_right_one_works(
 
 @contextmanager
 def metadata(**role: str) -> Iterator[str]:
-    """Answer with a role's key: as a machine's metadata, a container's service, or STS; yield the URL."""
+    """Answer with a role's key: as a machine's metadata, a container's service, or STS. Yield the URL."""
     roles = "/latest/meta-data/iam/security-credentials"
     answers = {roles: b"r\n", f"{roles}/r": json.dumps(role).encode()} if role else {}
     answers[""] = f"<A><B>{''.join(f'<{k}>{v}</{k}>' for k, v in role.items())}</B></A>".encode()

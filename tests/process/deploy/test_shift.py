@@ -182,7 +182,7 @@ echo $(basename $0) $* >> ../log
 def test_the_documented_roll_of_an_image_changes_its_tag(
     generate: Generate, tmp_path: Path
 ) -> None:
-    """As docs/versions.md has it; a cluster and a Docker engine are what note their commands here."""
+    """As docs/versions.md has it. A cluster and a Docker engine are what note their commands here."""
     page = (ROOT / "docs/versions.md").read_text()
     [roll] = re.findall(r"^(tag=.*?)^```", page, re.MULTILINE | re.DOTALL)
     project = copied(generate(project_name="myproj", extras=["kubernetes"]), tmp_path)
@@ -245,7 +245,7 @@ def test_a_step_inside_of_another_is_shifted(
 
 
 def adding(file: Path, number: int) -> Path:
-    """Write an ONNX model that adds a number to A; return its file."""
+    """Write an ONNX model that adds a number to A. Return its file."""
     known: tuple[int, Sequence[str | int]] = (TensorProto.FLOAT, ["N", 2])
     graph = helper.make_graph(
         [helper.make_node("Add", ["A", "number"], ["B"])],

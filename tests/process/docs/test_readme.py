@@ -19,7 +19,7 @@ def test_links_of_the_readme_lead_to_files() -> None:
 
 
 def test_the_readme_is_three_screens() -> None:
-    """What somebody reads before deciding; the rest is in docs/."""
+    """A README has what somebody reads before deciding, and docs/ has the rest."""
     assert len(README.splitlines()) <= 130
     assert max(map(len, re.sub(r"^\|.*", "", README, flags=re.MULTILINE).splitlines())) <= 120
 
@@ -41,7 +41,7 @@ def environment(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_demo(git_template: Path, environment: Path, tmp_path: Path) -> None:
-    """The project makes its environment itself; that of this repository is the one the tests run in."""
+    """The project makes its environment itself. That of this repository is the one the tests run in."""
     ready = f"--assume-old={environment / '.ready'}"
     options = (ready, f"VENV={environment}", f"DEMO={tmp_path / 'demo'}", "HTTP_PORT=1")
     printed = succeed(run("make", *options, "demo", cwd=git_template, PIP_NO_INDEX="1"))
@@ -75,7 +75,7 @@ def test_what_curl_can_not_send(generate: Generate) -> None:
 
 
 def test_the_first_screen_of_a_generated_readme(default_project: Project) -> None:
-    """What it is, three commands, a line for a shell and one for Python stand before any table."""
+    """The purpose, three commands, a line for a shell and one for Python stand before any table."""
     lines = (default_project / "README.md").read_text().splitlines()
     assert len(lines) <= 120
     first = "\n".join(lines[:45])

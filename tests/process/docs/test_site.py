@@ -38,7 +38,7 @@ def test_what_is_loaded_from_elsewhere(text: str, found: list[str]) -> None:
 
 @pytest.mark.slow
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
-    """`make links`, of a page whose one link nobody answers; those of this repository and of examples are left alone."""
+    """`make links`, of a page whose one link nobody answers. Those of this repository and of examples are left alone."""
     (tmp_path / "docs").mkdir()
     page = "# A page\n\n[Ours](https://github.com/org/triton-ensemble-template), "
     page += "[an example](https://triton.example.org/), [gone](http://127.0.0.2:1/)\n"

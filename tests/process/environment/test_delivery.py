@@ -20,7 +20,7 @@ INSTALLED = "from importlib.metadata import version; print(version('triton-ensem
 
 
 def setup(project: Project, *variables: str, **more: str) -> str:
-    """Run `make setup`; return the version of the toolkit that is installed then."""
+    """Run `make setup`. Return the version of the toolkit that is installed then."""
     succeed(run("make", "setup", *variables, cwd=project.path, **more))
     return succeed(run(".venv/bin/python", "-c", INSTALLED, cwd=project.path)).strip()
 

@@ -161,7 +161,7 @@ def test_torch_without_an_index_says_what_it_costs(generate: Generate, environme
 
 @pytest.mark.slow
 def test_an_update_renews_the_locks(git_template: Path, environments: Path, tmp_path: Path) -> None:
-    """What was locked before keeps its version. Where no index answers, a line says what is left to do."""
+    """A package that was locked before keeps its version. Where no index answers, a line says what is left to do."""
     answers = (
         "--data",
         "starting_pipeline=my-own",

@@ -55,7 +55,7 @@ def test_alerts_fire_in_trouble_and_clear_after_it(
     cases: list[alerts.Case],
     metrics: dict[str, str],
 ) -> None:
-    """No other alert fires; tests/docker/ asks the promtool of the container."""
+    """No other alert fires, and tests/docker/ asks the promtool of the container."""
     folder = project(generate) / "deploy/monitoring"
     (folder / "tests.yml").write_text(alerts.unit_tests(cases, metrics))
     promtool(folder, "test", "rules", "tests.yml")
@@ -161,7 +161,7 @@ def __call__(self, A):
 
 
 class Watched:
-    """A Triton that serves step a, of whose requests three may wait, and step b; its metrics since the last look."""
+    """A Triton that serves step a, of whose requests three may wait, and step b, and its metrics since the last look."""
 
     def __init__(self, triton: LocalTriton) -> None:
         self.triton = triton

@@ -1,4 +1,4 @@
-"""What the answers make of the container: base image, flags, shared memory, and the files that say so. Its tests on an engine are in docker/."""
+"""The container that answers make: base image, flags, shared memory, and the files that say so. Its tests on an engine are in docker/."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triton_ensemble.serve.container import imports
 
 @pytest.mark.parametrize("name", PIPELINES | UNUSUAL)
 def test_compose_files_keep_to_the_specification(generate: Generate, name: str) -> None:
-    """Docker's compose plugin checks them; docker/ has the older docker-compose read them too."""
+    """Docker's compose plugin checks them, and docker/ has the older docker-compose read them too."""
     project = generate(**{**(PIPELINES | UNUSUAL)[name], "gpu_count": 2})
     files = sorted((project / "deploy").glob("compose*.yaml"))
     assert len(files) == 3

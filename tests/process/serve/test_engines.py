@@ -109,7 +109,7 @@ def project(generate: Generate) -> Project:
 
 
 def built(project: Project, machine: Machine, **more: str) -> list[str]:
-    """Build engines; return the models that trtexec was called for."""
+    """Build engines. Return the models that trtexec was called for."""
     succeed(project.run(*BUILD, **machine.variables() | more))
     return sorted(Path(call["--onnx"]).parent.parent.name for call in machine.calls())
 
@@ -121,7 +121,7 @@ def engines(project: Project) -> list[str]:
 
 
 def start(project: Project, machine: Machine, release: str = "26.07") -> tuple[int, str, str]:
-    """Start the container's server; return its status, output and errors."""
+    """Start the container's server. Return its status, output and errors."""
     command = [sys.executable, "-c", SERVE, "--model-repository=model_repository"]
     environment = variables(PYTHONPATH=str(SOURCES), **machine.variables(release))
     # Files: what hides the key of administrators outlives the server for a moment, and would hold pipes open.

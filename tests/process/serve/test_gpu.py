@@ -119,7 +119,7 @@ def test_instances_where_there_are_gpus(
 
 @pytest.mark.slow
 def test_serve_says_that_this_machine_has_fewer_gpus(generate: Generate, smi: Smi) -> None:
-    """A line says so, also where no step names a GPU; its models go where Triton finds room: here, the CPU."""
+    """A line says so, also where no step names a GPU. Its models go where Triton finds room: here, the CPU."""
     smi("GPU 0: A")
     printed = succeed(generate(gpu_count=2).make("infer", HTTP_PORT="1"))
     assert printed.count(fewer(1, 2)) == 1
@@ -168,7 +168,7 @@ def warn_without_cuda(model: str, package: str) -> str:
 def test_an_onnxruntime_without_cuda_says_so(
     default_project: Project, log: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was built without it, or finds no driver; on the CPU it says nothing."""
+    """It was built without it, or finds no driver. On the CPU it says nothing."""
     ort = pytest.importorskip("onnxruntime")
     succeed(default_project.make("repository"))
     folder = default_project / "model_repository/classify"
@@ -220,7 +220,7 @@ def test_what_a_backend_says_of_cuda_is_printed_at_the_start() -> None:
 
 
 def placed(config: Any, gpu_count: int) -> Counter[str]:
-    """Count the instances of a model by device. `count` is of each GPU; a group without `gpus` is for all of them."""
+    """Count the instances of a model by device. `count` is of each GPU. A group without `gpus` is for all of them."""
     instances: Counter[str] = Counter()
     for group in config.instance_group:
         kind = group.Kind.Name(group.kind)

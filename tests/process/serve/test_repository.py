@@ -48,7 +48,7 @@ def test_a_model_without_config_is_not_built(made: Project, name: str) -> None:
 
 
 def test_each_model_without_config_is_named(generate: Generate) -> None:
-    """Those are named too of which nothing is built: a nested ensemble, and the copy of an output."""
+    """Models of which nothing is built are named too: a nested ensemble, and the copy of an output."""
     project = generate(**UNUSUAL["nested ensemble, interfaces of its own"])
     configs = [*(project / "model_repository").glob("*/config.pbtxt")]
     for config in configs:
@@ -66,7 +66,7 @@ def test_each_model_without_config_is_named(generate: Generate) -> None:
     ],
 )
 def test_a_source_that_is_gone(made: Project, source: str, target: str) -> None:
-    """What was built of it stays as it is until then."""
+    """The files built of it stay as they are until then."""
     (made / source).unlink()
     line = f"{source}: is missing, and model_repository/{target} is made of it; put it there"
     assert refused(made) == line
@@ -96,7 +96,7 @@ def test_sources_of_a_project_that_was_never_built(generate: Generate) -> None:
 
 
 def test_files_of_a_step_go_to_its_model_alone(made: Project) -> None:
-    """Beside its code, where the line that docs/steps.md has opens them; a change of them is a change of it."""
+    """Beside its code, where the line that docs/steps.md has opens them. A change of them is a change of it."""
     [reads] = re.findall(r"^VOCABULARY = .*?^\)$", STEPS, re.MULTILINE | re.DOTALL)
     for path, text in (
         ("steps/prepare/vocabulary.txt", "one"),

@@ -22,7 +22,7 @@ def digits(generate: Generate) -> Project:
 
 @pytest.fixture
 def edit(digits: Project) -> Any:
-    """Return what replaces a text of a step's file; the file is as before when the test ends."""
+    """Return what replaces a text of a step's file. The file is as before when the test ends."""
     before = {path: path.read_text() for path in (digits / "steps").glob("*.py")}
 
     def replace(name: str, old: str, new: str) -> None:

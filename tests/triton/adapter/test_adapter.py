@@ -152,7 +152,7 @@ def at_once(client: Client, model: str, requests: list[Arrays]) -> list[Arrays |
 
 
 def test_requests_share_calls(client: Client) -> None:
-    """They share the more, the more arrive together; each gets its own rows back."""
+    """They share the more, the more arrive together. Each gets its own rows back."""
     answers = [a for _ in range(20) for a in at_once(client, "rows", [{"IN": four(0)}] * 16)]
     assert max(float(answer["OUT"][0, 0]) for answer in answers if isinstance(answer, dict)) > 1
 

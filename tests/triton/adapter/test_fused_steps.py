@@ -297,7 +297,7 @@ SHARED = {
 
 @pytest.fixture(scope="module")
 def repository(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the models of all cases; an ensemble has the name of its case."""
+    """Return the models of all cases. An ensemble has the name of its case."""
     return collected(generate, tmp_path_factory.mktemp("all"), CASES)
 
 
@@ -370,7 +370,7 @@ def test_optional_inputs_of_later_steps(client: Client) -> None:
 def test_an_input_that_is_not_optional_is_missed(
     request: pytest.FixtureRequest, client: Client
 ) -> None:
-    """It is missed also among requests that have it; where some are optional, Triton itself just counts them."""
+    """It is missed also among requests that have it. Where some are optional, Triton itself just counts them."""
     in_ensemble = request.node.callspec.params["client"] == "repository"
     said = "unexpected deadlock" if in_ensemble else "input 'A' is missing"
 

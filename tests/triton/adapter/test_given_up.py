@@ -126,7 +126,7 @@ def __call__(self, IN):
 
 
 def test_abandoned_streams_are_not_computed(tmp_path: Path) -> None:
-    """Triton has given the model those of the next batch or two; the model was asked itself, not in an ensemble."""
+    """Triton has given the model those of the next batch or two. The model was asked itself, not in an ensemble."""
     write_step(tmp_path, "stream", STREAM, more="model_transaction_policy { decoupled: true }")
     with LocalTriton(tmp_path, "stream") as triton:
         given = as_inputs({"IN": four(SECONDS / 2)})

@@ -1,4 +1,4 @@
-"""vLLM and TensorRT-LLM: their tensors and streams, by stand-ins that make up words; no such model has run here."""
+"""vLLM and TensorRT-LLM: their tensors and streams, by stand-ins that make up words. No such model has run here."""
 
 from __future__ import annotations
 

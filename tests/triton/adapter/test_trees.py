@@ -68,7 +68,7 @@ XGBOOST: dict[str, Any] = {
 
 
 class Wines(NamedTuple):
-    """Rows of a data set; and by a model's name its trees, its parameters, and what it must answer."""
+    """Rows of a data set, and by a model's name its trees, its parameters, and what it must answer."""
 
     rows: NDArray[np.float32]
     models: dict[str, tuple[Any, dict[str, str], NDArray[Any]]]

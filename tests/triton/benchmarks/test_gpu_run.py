@@ -39,7 +39,7 @@ MEMORY = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 30,) * 2
 
 @pytest.mark.slow
 def test_items_that_hang_fail_or_lack_something_stop_no_other(tmp_path: Path) -> None:
-    """What an item has started ends with it. A second call repeats what has no figures."""
+    """The processes of an item end with it. A second call repeats what has no figures."""
     child = "import subprocess; subprocess.Popen(['sleep', '98765'], start_new_session=True)"
     config = tmp_path / "projects" / "image-cpu" / "model_repository" / "served" / "config.pbtxt"
     (config.parent / "1").mkdir(parents=True)

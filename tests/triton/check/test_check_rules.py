@@ -1,4 +1,4 @@
-"""The rules of the check, each by its two examples, on a real Triton too; and the page that is made of them."""
+"""The rules of the check, each by its two examples, on a real Triton too, and the page that is made of them."""
 
 from __future__ import annotations
 

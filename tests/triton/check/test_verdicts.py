@@ -20,7 +20,7 @@ MUTANTS = int(os.environ.get("MUTANTS", 130))
 
 @dataclass
 class Case:
-    """A repository and the model to ask; what was changed, in words."""
+    """A repository and the model to ask, with what was changed, in words."""
 
     kind: str
     top: str

@@ -106,7 +106,7 @@ def in_rows(backend: str) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_a_step_without_batch_dimension_answers_as_many_rows(generate: Generate) -> None:
-    """It has the rows in its dims, where others have a batch dimension; `bare` leaves both to the model file."""
+    """It has the rows in its dims, where others have a batch dimension. `bare` leaves both to the model file."""
     project = generate(
         project_name="rows",
         gpu_count=1,

@@ -27,7 +27,7 @@ BRANCHES: dict[str, tuple[tuple[str, str], str, list[str]]] = {
 def test_both_branches_compute_at_the_same_time(
     generate: Generate, tmp_path: Path, name: str
 ) -> None:
-    """One after the other, they never would; a machine that is busy with other work has them wait for it."""
+    """One after the other, they never would. A machine that is busy with other work has them wait for it."""
     project = generate.complete(starting_pipeline=name)
     models, tensor, files = BRANCHES[name]
     times = traced(project, models, tensor, files, tmp_path / "trace.json")

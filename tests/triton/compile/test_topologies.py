@@ -58,7 +58,7 @@ def wired(name: str, steps: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def example(path: Path) -> dict[str, Any]:
-    """Return the answers of a starting choice, all steps of its ensemble in Python; none calls others."""
+    """Return the answers of a starting choice, all steps of its ensemble in Python. None calls others."""
     given = yaml.safe_load(path.read_text())
     called = {name for s in given["steps"] for name in s.get("calls", [])}
     steps = [
@@ -85,7 +85,7 @@ def pipeline(answers: dict[str, Any]) -> Pipeline:
 def test_each_topology_and_starting_choice_answers_as_numpy_does(
     template: Path, tmp_path: Path
 ) -> None:
-    """All outputs are asked for at once, and each alone; steps that can share a model do, and do not."""
+    """All outputs are asked for at once, and each alone. Steps that can share a model do, and do not."""
     paths = sorted(ROOT.glob("examples/*/pipeline.yml"))
     # NumPy can't answer for a sequence and for trees, and a Python step can't serve another step's model;
     # test_speech_activity.py, test_trees.py and test_retrieval.py compare theirs.

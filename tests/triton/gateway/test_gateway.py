@@ -189,7 +189,7 @@ def test_each_step_counts_its_time(service: Service, digits: Server) -> None:
 
 
 def test_what_monitoring_asks_for_is_there(service: Service, digits: Server) -> None:
-    """By name and labels; a real Prometheus evaluates the alerts of the same names in test_alerts.py."""
+    """By name and labels. A real Prometheus evaluates the alerts of the same names in test_alerts.py."""
     service.upload(("IMAGE", "7.jpg", image(digits.project, "digit-7.jpg")))
     monitoring = digits.project / "deploy/monitoring"
     text = "".join((monitoring / name).read_text() for name in ("alerts.yml", "dashboard.json"))
@@ -331,7 +331,7 @@ class Step:
 
 @pytest.mark.slow
 def test_each_type_takes_its_ends_and_nothing_beyond(generate: Generate) -> None:
-    """In JSON and in forms; NaN and infinity are not JSON."""
+    """In JSON and in forms. NaN and infinity are not JSON."""
     kinds = [*ENDS, *HIGHEST]
     outputs = [f"OUT_{kind}" for kind in kinds]
     tensors = {name: f"{name.removeprefix('OUT_')}[1]" for name in (*kinds, *outputs)}

@@ -1,4 +1,4 @@
-"""What happens to requests that are under way while something changes: more load than places, keys, a Triton that ends."""
+"""The fate of requests that are under way while something changes: more load than places, keys, a Triton that ends."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_who_leaves_takes_no_place_along(few_places: Service) -> None:
 
 
 class Load:
-    """Clients that ask, each again when it is answered; `seen` has the statuses, `longest_s` how long one waited."""
+    """Clients that ask, each again when it is answered. `seen` has the statuses, `longest_s` how long one waited."""
 
     def __init__(self, service: Service, **headers: str) -> None:
         self.seen: Counter[int] = Counter()
@@ -254,7 +254,7 @@ async def broken() -> None:
 
 @pytest.mark.slow
 def test_a_route_that_fails_is_counted_and_has_its_id(server: Server) -> None:
-    """Also one of the owner's; its log alone says why."""
+    """This holds for a route of the owner's too. The log alone says why."""
     routes = server.project / "gateway/routes.py"
     routes.write_text(routes.read_text() + BROKEN)
     with gateway(server.project, server.urls["grpc"]) as service:

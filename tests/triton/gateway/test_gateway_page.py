@@ -1,4 +1,4 @@
-"""What the page of the gateway loads, without a browser and without a Triton: files, facts, samples, headers."""
+"""The files that the page of the gateway loads, without a browser and without a Triton: files, facts, samples, headers."""
 
 from __future__ import annotations
 

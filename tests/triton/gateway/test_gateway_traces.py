@@ -1,4 +1,4 @@
-"""What requests leave: spans, as a collector of OpenTelemetry gets them by OTLP, and lines of the log."""
+"""The traces of requests: spans, as a collector of OpenTelemetry gets them by OTLP, and lines of the log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUICK = {"OTEL_BSP_SCHEDULE_DELAY": "100"}  # ms until spans are sent
 
 
 class Collector(ThreadingHTTPServer):
-    """What is sent to /v1/traces, span by span, and the paths of all that is sent."""
+    """The spans sent to /v1/traces, span by span, and the paths of all that is sent."""
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
@@ -46,7 +46,7 @@ class Collector(ThreadingHTTPServer):
 
 
 def read_spans(body: bytes, kind: str) -> Iterator[Span]:
-    """Yield the spans of an export; Triton's are in JSON, and their ids hexadecimal."""
+    """Yield the spans of an export. Triton's are in JSON, and their ids hexadecimal."""
     if kind != "application/json":
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
             for scope in resource.scope_spans:

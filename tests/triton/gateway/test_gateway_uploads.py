@@ -1,4 +1,4 @@
-"""What is sent to a gateway, good and bad, as docs/gateway-reference.md says: drawn at random, before a real Triton."""
+"""Requests to a gateway, good and bad, as docs/gateway-reference.md says: drawn at random, before a real Triton."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Said(NamedTuple):
 
 
 def sent(service: Service, data: bytes, *, closed: bool = False) -> Said | None:
-    """Send bytes; return what is answered, or None where the connection ends without it."""
+    """Send bytes. Return what is answered, or None where the connection ends without it."""
     with (
         create_connection(("127.0.0.1", service.port), timeout=10 * BODY_S) as connection,
         suppress(ConnectionError, HTTPException),

@@ -57,7 +57,7 @@ def repository(generate: Generate) -> Path:
 
 @contextlib.contextmanager
 def ending(repository: Path) -> Iterator[LocalTriton]:
-    """Serve for a `with` block; fail unless its request ends the server."""
+    """Serve for a `with` block. Fail unless its request ends the server."""
     with contextlib.suppress(ServerError), LocalTriton(repository, "deadly") as triton:
         yield triton
         end = time.monotonic() + 10

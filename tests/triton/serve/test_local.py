@@ -46,7 +46,7 @@ class Served(NamedTuple):
     log: Path
 
     def infer(self, model: str, outputs: Any = None, **inputs: Any) -> Any:
-        """Return the answer of the server to one request; an input is `(data type, array)`."""
+        """Return the answer of the server to one request. An input is `(data type, array)`."""
         tensors = []
         for name, (data_type, array) in inputs.items():
             tensor = triton_http.InferInput(name, list(array.shape), data_type)
@@ -249,7 +249,7 @@ def test_what_differs_here_is_said_at_the_start(modern: Served) -> None:
 def test_a_stand_in_answers_with_nothing_and_logs_it(
     modern: Served, model: str, arguments: Any, shape: tuple[int, ...], data_type: type
 ) -> None:
-    """A dim that varies is 1; the reshaped output of `embed` has its outer shape."""
+    """A dim that varies is 1. The reshaped output of `embed` has its outer shape."""
     answer = modern.infer(model, **arguments)
     [output] = answer.get_response()["outputs"]
     array = answer.as_numpy(output["name"])
@@ -534,7 +534,7 @@ def test_a_stand_in_checks_what_comes_in(stand_in: Any, arrays: Any, text: str) 
 
 
 def test_a_stand_in_takes_what_the_config_allows(stand_in: Any) -> None:
-    """An optional input may be missing; one that Triton adds to a sequence is not declared."""
+    """An optional input may be missing. One that Triton adds to a sequence is not declared."""
     for arrays in ({"x": X, "s": S}, {"x": X, "START": X}):
         assert stand_in.run(arrays, ["y"])["y"].shape == (3, 3, 1)
     assert stand_in.run({}, ["y"])["y"].shape == (1, 3, 1)
@@ -570,7 +570,7 @@ def write_openvino(path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_openvino_model(write: Write) -> None:
-    """It takes any batch, whatever the file says of it; its data is in the file beside it."""
+    """It takes any batch, whatever the file says of it. Its data is in the file beside it."""
     repository = write("a", VINO.format(type="TYPE_FP32", dim=4, output="y"))
     write_openvino(repository / "a/1/model.xml")
     rows = np.arange(12, dtype=np.float32).reshape(3, 4)

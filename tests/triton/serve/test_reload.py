@@ -1,4 +1,4 @@
-"""What `make serve` says while it serves, and `make serve RELOAD=1`: edit, and the next request has it."""
+"""The messages of `make serve` while it serves, and `make serve RELOAD=1`: edit, and the next request has it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Serving(NamedTuple):
     process: subprocess.Popen[bytes]
 
     def says(self, pattern: str, after: int = 0) -> re.Match[str]:
-        """Wait for what is printed, from a position on; return the match."""
+        """Wait for what is printed, from a position on. Return the match."""
         end = time.monotonic() + 60
         while not (
             match := re.compile(pattern, re.MULTILINE).search(self.output.read_text(), after)
@@ -85,7 +85,7 @@ Change = Callable[[str, str, str], int]
 
 @pytest.fixture
 def change(reloading: Serving) -> Iterator[Change]:
-    """Return what edits a file and where the output then stood; the project is as before when the test ends."""
+    """Return what edits a file and where the output then stood. The project is as before when the test ends."""
     before: dict[str, str] = {}
 
     def edit(name: str, old: str, new: str) -> int:

@@ -72,7 +72,7 @@ def processes(part: str) -> list[str]:
 
 
 def server_id(repository: Path) -> str:
-    """Return the name of the server that has links to this repository; wait for it to start."""
+    """Return the name of the server that has links to this repository. Wait for it to start."""
     while True:
         for command in processes("--model-repository="):
             options: dict[str, str] = dict(re.findall(r"--(id|model-repository)=(\S+)", command))
@@ -86,7 +86,7 @@ def server_id(repository: Path) -> str:
 
 
 def assert_nothing_left(name: str, *ports: int) -> None:
-    """Check that a server left nothing; its folder and its shared memory begin with its `name`."""
+    """Check that a server left nothing. Its folder and its shared memory begin with its `name`."""
     deadline = time.monotonic() + 2  # a killed process takes a moment to go
     while (left := what_is_left(name, *ports)) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -137,7 +137,7 @@ BROKEN_CODE = {
 
 @pytest.mark.slow
 def test_each_root_cause_has_one_line(identity: Path) -> None:
-    """Models are broken in every way at once; ensembles that only depend on the broken are not mentioned."""
+    """Models are broken in every way at once. Ensembles that only depend on the broken are not mentioned."""
     for i, code in enumerate(BROKEN_CODE):
         write_python(identity, f"m{i}", code)
     write_ensemble(identity, "victim", "a", *(f"m{i}" for i in range(len(BROKEN_CODE))))
@@ -287,7 +287,7 @@ RACE = """
 
 @pytest.mark.slow
 def test_a_race_that_its_python_backend_loses_is_run_again(tmp_path: Path) -> None:
-    """Seen twice in some thousand starts, on a busy machine; a model stands in for it."""
+    """Seen twice in some thousand starts, on a busy machine. A model stands in for it."""
     seen = tmp_path / "seen"
     code = f"{IDENTITY}\n    def initialize(self, args):{RACE.format(seen=str(seen))}"
     write_model(tmp_path / "r", "a", f'backend: "python"\n{TENSORS}', model=code)
@@ -344,7 +344,7 @@ def assert_stopped_well(process: subprocess.Popen[str]) -> None:
 
 
 def test_a_signal_ends_the_command(tmp_path: Path) -> None:
-    """The signals are Ctrl-C, `kill` and a closed terminal; three commands at once, as each takes seconds."""
+    """The signals are Ctrl-C, `kill` and a closed terminal. Three commands at once, as each takes seconds."""
     numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
     repositories = [tmp_path / number.name for number in numbers]
     for folder in repositories:
@@ -502,7 +502,7 @@ output { name: "y" data_type: TYPE_FP32 dims: [2] }
 
 @pytest.mark.slow
 def test_onnx_model(repository: Path) -> None:
-    """Four requests run as one batch; the one with a wrong text fails alone."""
+    """Four requests run as one batch. The one with a wrong text fails alone."""
     batching = "dynamic_batching { max_queue_delay_microseconds: 500000 preferred_batch_size: 4 }"
     one = "instance_group { kind: KIND_CPU count: 1 }"
     write_onnx(write_model(repository, "a", ONNX_CONFIG + batching + one) / "model.onnx")
@@ -561,7 +561,7 @@ TORCH_NAMES = {
 
 
 def write_torchscript(path: Path, output: str = "x + y, x - y") -> None:
-    """Write a module; TorchScript is compiled from source files only, so its source is one."""
+    """Write a module. TorchScript is compiled from source files only, so its source is one."""
     torch = pytest.importorskip("torch")
     source = path.with_name("module_source.py")
     source.write_text(
@@ -624,7 +624,7 @@ def test_torchscript_config_must_fit_forward(
 
 @pytest.mark.slow
 def test_wrong_result_of_a_model_is_an_error(repository: Path) -> None:
-    """Triton itself would pass on a wrong data type; the client learns no path."""
+    """Triton itself would pass on a wrong data type. The client learns no path."""
     config = PYTORCH_CONFIG % ("x", "y", "sum", "difference")
     write_torchscript(write_model(repository, "type", config) / "model.pt", "x + y, x.double()")
     write_torchscript(write_model(repository, "rows", config) / "model.pt", "x + y, x[:1]")

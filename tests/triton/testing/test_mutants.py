@@ -162,7 +162,7 @@ def test_a_slow_step_is_asked_less_often(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def failures(generate: Generate, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return what the contract test says of each mutant; all are steps of one project."""
+    """Return what the contract test says of each mutant. All are steps of one project."""
     names = {mutant: mutant.replace(" ", "_") for mutant in MUTANTS}
     steps = [
         step(name, ["IN"], {"OUT": f"OUT_{name}"}, fuse=False, max_batch_size=8)
@@ -238,7 +238,7 @@ def all_tests(project: Project) -> str:
     }.items(),
 )
 def test_what_follows_from_a_mistake_is_skipped(project: Project, name: str, passed: int) -> None:
-    """Imports are checked all the same; and of a step that answers, whether it prints and leaks."""
+    """Imports are checked all the same, as is, of a step that answers, whether it prints and leaks."""
     changes, line = MUTANTS[name]
     (project / "steps/work.py").write_text(STEP.format(**{**GOOD, **changes}))
     said = all_tests(project)

@@ -63,7 +63,7 @@ def project(generate: Generate) -> Project:
 
 
 def failed(project: Project, *arguments: str, **variables: str) -> set[str]:
-    """Return the smoke tests that fail, as far as their names say; each fails over both protocols."""
+    """Return the smoke tests that fail, as far as their names say. Each fails over both protocols."""
     succeed(project.make("repository"))
     tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_live.py")
     process = project.run(sys.executable, *tests, *arguments, **variables)
@@ -367,7 +367,7 @@ def smoke(project: Project, *arguments: str, **variables: str) -> str:
 
 @pytest.mark.slow
 def test_golden_answers(generate: Generate) -> None:
-    """What was recorded must come again, within tolerances that the owner sets; a new record keeps them."""
+    """Recorded answers must come again, within tolerances that the owner sets. A new record keeps them."""
     project = made(generate)
     golden = project / "tests/golden.json"
     printed = succeed(project.make("golden", HTTP_PORT="1"))

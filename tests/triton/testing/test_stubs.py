@@ -1,4 +1,4 @@
-"""What is still as it was generated is named by the commands that would otherwise look as if all were done."""
+"""Code that is still as it was generated is named by the commands that would otherwise look as if all were done."""
 
 from __future__ import annotations
 

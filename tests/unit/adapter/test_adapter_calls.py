@@ -152,7 +152,7 @@ def test_an_async_step_waits_for_calls_side_by_side(adapter: Adapter, reply: Rep
 
 
 class Stream:
-    """Answers of a decoupled model, the last without outputs; it keeps whether they were stopped."""
+    """Answers of a decoupled model, the last without outputs. It keeps whether they were stopped."""
 
     def __init__(self) -> None:
         self.answers = iter([Answer(Y=1), Answer(Y=2), Answer()])

@@ -25,7 +25,7 @@ def adapter() -> Iterator[Adapter]:
 
 
 class Shared(fake_triton.Tensor):
-    """A tensor that PyTorch can share; one of texts it can not."""
+    """A tensor that PyTorch can share, unless its values are texts."""
 
     def __init__(self, name: str, array: Any, error: Any = None) -> None:
         super().__init__(name, array)

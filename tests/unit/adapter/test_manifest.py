@@ -1,4 +1,4 @@
-"""step.json of a version folder: one step or several that share a model; a wrong field is one line."""
+"""step.json of a version folder: one step or several that share a model. A wrong field is one line."""
 
 from __future__ import annotations
 

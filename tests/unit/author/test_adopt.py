@@ -59,7 +59,7 @@ def configs(repository: Path) -> dict[str, Any]:
 
 
 def check_round_trip(models: dict[str, str], adopt: Adopt, generate: Generate) -> dict[str, Any]:
-    """Check that what the command prints generates configs equal to those it read; return the answers."""
+    """Check that what the command prints generates configs equal to those it read. Return the answers."""
     answers = adopt.answers(models)
     project = generate(**answers)
     assert configs(project / "model_repository") == configs(adopt.folder)
@@ -195,7 +195,7 @@ def test_a_field_of_a_model_becomes_a_field_of_its_step(
 
 @pytest.mark.parametrize("decoupled", [False, True])
 def test_all_fields_come_back(decoupled: bool, adopt: Adopt, generate: Generate) -> None:
-    """One ensemble has a model for each setting; decoupled ones have an ensemble of their own, as Triton wants it."""
+    """One ensemble has a model for each setting. Decoupled ones have an ensemble of their own, as Triton wants it."""
     settings = [entry for entry in SETTINGS if ("decoupled" in entry[2]) == decoupled]
     models = {f"m{i}": config for i, (_, config, _) in enumerate(settings)}
     steps = [step(model, {"IN": "IN"}, {"OUT": f"OUT{model}"}) for model in models]
@@ -321,7 +321,7 @@ def test_the_ensembles_own_settings(adopt: Adopt, generate: Generate) -> None:
 
 
 def test_tensors_that_a_binding_overrides(adopt: Adopt, generate: Generate) -> None:
-    """The table has what readers agree on; the bindings have the rest, and what only the ensemble declares."""
+    """The table has what readers agree on. The bindings have the rest, and what only the ensemble declares."""
     image = 'name: "IN" data_type: TYPE_FP32 dims: [3, -1, -1]'
     shape = "dims: [1] reshape { shape: [] }"
     models = {
@@ -774,7 +774,7 @@ def into(adopt: Adopt, project: Path) -> int:
 
 
 def test_files_are_copied_into_a_project(adopt: Adopt, tmp_path: Path) -> None:
-    """Under their numbers, with what an empty version folder needs for git to keep it; twice does no harm."""
+    """Under their numbers, with what an empty version folder needs for git to keep it. Twice does no harm."""
     labelled = PYTHON.replace("dims: [4] }\ninst", 'dims: [4] label_filename: "l.txt" }\ninst')
     folder = write(adopt.folder, alone(m=labelled))
     (folder / "m/1").rename(folder / "m/3")
@@ -857,7 +857,7 @@ def test_no_copy_fills_the_disk(adopt: Adopt, tmp_path: Path, name: str) -> None
 
 
 def test_links_in_a_circle_end(adopt: Adopt, tmp_path: Path) -> None:
-    """A folder that one is in already is left out; a tree of links that doubles at each of 30 levels is refused."""
+    """A folder that one is in already is left out. A tree of links that doubles at each of 30 levels is refused."""
     folder = write(adopt.folder, alone())
     for one, other in (("1", "2"), ("2", "1")):
         (folder / "m" / one).mkdir(exist_ok=True)

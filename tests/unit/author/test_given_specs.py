@@ -1,4 +1,4 @@
-"""What a model's file says of its tensors, at the prompt: only a tensor that fits is offered or taken."""
+"""The tensors of a model's file, at the prompt: only a tensor that fits is offered or taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the guided session reads from model files, how it draws, and what it writes to pipeline.yml."""
+"""The guided session: what it reads from model files, how it draws, and what it writes to pipeline.yml."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_another_text_keeps_what_a_text_does_not_say() -> None:
 
 
 def test_a_classifier_of_scikit_learn(tmp_path: Path) -> None:
-    """Its label is a vector, one value a row; zipmap would make a sequence of maps of the rest."""
+    """Its label is a vector, one value a row, and zipmap would make a sequence of maps of the rest."""
     skl2onnx: Any = pytest.importorskip("skl2onnx")
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 

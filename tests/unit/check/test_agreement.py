@@ -57,7 +57,7 @@ STRICTER = {
 
 @dataclass
 class Verdicts:
-    """What the answers' rules and the check say of answers."""
+    """The problems that the answers' rules and the check find."""
 
     answers: Answers
     refusal: Mistake | None  # the first
@@ -70,7 +70,7 @@ class Verdicts:
         return [finding for finding in self.findings if finding.severity == "error"]
 
     def disagreement(self) -> str:
-        """Return what they disagree in; empty where they do not, or for a listed reason."""
+        """Return what they disagree in, or an empty text if they agree or the reason is listed."""
         if not self.refusal:
             errors = [] if has_config(self.answers) else self.errors
             return "".join(f"accepted, but {f.rule}: {f.what}\n" for f in errors)
@@ -86,7 +86,7 @@ class Verdicts:
 
 
 def verdicts(rules: Rules, given: Answers) -> Verdicts | None:
-    """Ask both; return none where the values are of the wrong kind, so that nothing can be generated."""
+    """Ask both. Return none where the values are of the wrong kind, so that nothing can be generated."""
     given = DEFAULTS | given
     if rules.problems_of_form(given):
         return None
@@ -99,7 +99,7 @@ def verdicts(rules: Rules, given: Answers) -> Verdicts | None:
 
 
 def agree(count: int) -> Tried:
-    """Check that they agree on so many pipelines; return the fields of those that both accept."""
+    """Check that they agree on so many pipelines. Return the fields of those that both accept."""
     rules, wrong, tried = Rules(), list[str](), Tried()
     for given, fields in some_answers(count, SEED):
         asked = verdicts(rules, given)

@@ -222,7 +222,7 @@ ANY_FILE = ("model.py", "model.onnx", "model.pt", "model.plan")
 
 
 def written(repository: Path, configs: dict[str, str], files: Sequence[str] = ANY_FILE) -> Path:
-    """Write configs, with the files that a backend could want; return the repository."""
+    """Write configs, with the files that a backend could want. Return the repository."""
     for name, config in configs.items():
         for version in ("1", "2"):
             (repository / name / version).mkdir(parents=True)

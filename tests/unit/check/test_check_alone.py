@@ -31,7 +31,7 @@ VERSION_1 = {"m/1/model.onnx": ONNX_FILE}
 
 
 def sequence(*controls: str) -> str:
-    """Return a model of sequences; the first control is in line 6."""
+    """Return a model of sequences. The first control is in line 6."""
     inputs = "".join(f"control_input {{\n{control}\n}}\n" for control in controls)
     return f"{BATCHES}sequence_batching {{\n{inputs}}}\n"
 
@@ -242,7 +242,7 @@ def test_nothing_is_found(example: Example, tmp_path: Path) -> None:
 
 
 class TestAdvice:
-    """What a finding proposes instead."""
+    """A finding proposes something instead."""
 
     def advice(self, example: Example, folder: Path, rule: str) -> str:
         [instead] = [f.instead for f in check(write(example, folder)) if f.rule == rule]

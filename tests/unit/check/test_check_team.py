@@ -1,4 +1,4 @@
-"""What a team adds to the check: rules of its own, and warnings that are errors for it."""
+"""The additions of a team to the check: rules of its own, and warnings that are errors for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A repository whose files are what a stranger puts there: FIFOs, devices, links, sparse and deep files; and samples that name files."""
+"""A repository whose files are what a stranger puts there: FIFOs, devices, links, sparse and deep files, and samples that name files."""
 
 from __future__ import annotations
 

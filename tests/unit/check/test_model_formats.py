@@ -1,4 +1,4 @@
-"""What the check says of model files by their bytes: another format than the backend's, a part of a file, and nothing else."""
+"""The findings on model files by their bytes: another format than the backend's, a part of a file, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the check says of models/NAME.py before it runs: whether it writes the format that the backend reads."""
+"""The findings on models/NAME.py before it runs: whether it writes the format that the backend reads."""
 
 from __future__ import annotations
 

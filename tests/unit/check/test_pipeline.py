@@ -139,7 +139,7 @@ steps:
 
 
 def test_independent_problems_are_said_at_once(tmp_path: Path) -> None:
-    """What shares the model of a step that is refused, and what comes of its tensors, is not a problem of its own."""
+    """A step that shares the model or reads the tensors of a refused step is not a problem of its own."""
     path = tmp_path / "pipeline.yml"
     path.write_text(SEVERAL)
     found = [(each.line, each.what) for each in check_pipeline(path)]
@@ -285,7 +285,7 @@ def test_without_the_extra_it_says_what_to_install(
 
 
 def test_the_wheel_has_all_that_the_rules_read(tmp_path: Path) -> None:
-    """Its paths are those of pyproject.toml; in a clone they stand at the root."""
+    """Its paths are those of pyproject.toml. In a clone they stand at the root."""
     assert template_root() == ROOT
     wheel = tmp_path / "triton_ensemble"
     listed = re.findall(

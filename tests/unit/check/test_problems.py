@@ -1,4 +1,4 @@
-"""What is wrong with answers, as records: the rule, the place and the arguments of the words."""
+"""The problems of answers, as records: the rule, the place and the arguments of the words."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ def test_the_example_gives_its_code_as_long_as_its_steps_are_unchanged(graph: Ma
 
 
 def test_the_example_stays_where_a_model_has_other_names_for_its_tensors(graph: MakeGraph) -> None:
-    """Of its code the model file alone does not fit; a Python step's own names are its arguments."""
+    """Of its code the model file alone does not fit. A Python step's own names are its arguments."""
     tensors = {"INPUT": "FP32[4]", "FEATURES": "FP32[4]", "OUTPUT": "FP32[2]"}
     prepare = step("prepare", ["INPUT"], ["FEATURES"])
     predict = step("predict", {"x": "FEATURES"}, {"y": "OUTPUT"}, "onnxruntime")
@@ -256,7 +256,7 @@ def test_the_example_stays_where_a_model_has_other_names_for_its_tensors(graph: 
 
 
 def test_what_a_python_step_takes(graph: MakeGraph) -> None:
-    """It takes inputs, then what Triton adds to the requests of a sequence; texts are NumPy's on a GPU too."""
+    """It takes inputs, then what Triton adds to the requests of a sequence. Texts are NumPy's on a GPU too."""
     start = {"kind": "CONTROL_SEQUENCE_START", "fp32_false_true": [0, 1]}
     tensors = {
         "A": {"type": "FP32", "dims": [1], "optional": True},
@@ -358,7 +358,7 @@ def test_the_models_that_a_step_calls(graph: MakeGraph, environment: SandboxedEn
 
 
 def test_a_step_that_is_only_called_is_no_part_of_the_ensemble(graph: MakeGraph) -> None:
-    """It has a model, and no tensor of the pipeline; clients see of what it does only the sequence that goes through."""
+    """It has a model, and no tensor of the pipeline. Clients see of what it does only the sequence that goes through."""
     tensor = {"type": "FP32", "dims": [1]}
     called = {"decoupled": True, "sequence": {"direct": {}}, "batching": False, "max_batch_size": 1}
     steps = [

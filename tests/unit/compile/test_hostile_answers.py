@@ -1,4 +1,4 @@
-"""Any kind of value at any place of the answers: accepted, or refused in one line; never a traceback, never a config that does not parse."""
+"""Any kind of value at any place of the answers: accepted, or refused in one line, without a traceback and without a config that does not parse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COPIES = HOSTILE // 80
 
 
 def plain(answers: Answers) -> Answers:
-    """Return the answers as JSON has them, where keys are texts; without what is empty."""
+    """Return the answers as JSON has them, where keys are texts, without what is empty."""
     parsed: Answers = json.loads(json.dumps(answers))
     return {key: value for key, value in parsed.items() if value}
 

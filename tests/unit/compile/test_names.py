@@ -154,7 +154,7 @@ def rules() -> Rules:
 def structures(
     make: Callable[..., dict[str, Any]], names: list[str], of: Rules | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """Yield each file's path with the structure of its content; `of` a team's template, if given."""
+    """Yield each file's path with the structure of its content. `of` a team's template, if given."""
     of = of or rules()
     ci = "gitlab" if make is with_a_stream else "github"
     answers = {"extras": EXTRAS, "ci": ci, "stages": {"prod": {"replicas": 2}}} | make(*names)

@@ -1,4 +1,4 @@
-"""The render of `apply` is Copier's, byte for byte; the wheel has the templates that it needs."""
+"""The render of `apply` is Copier's, byte for byte. The wheel has the templates that it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written: which files, in which form, and that it passes its own linters."""
+"""The files of a project: which are written, in which form, and that it passes its own linters."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_configs_are_what_triton_reads(project: Project) -> None:
 
 
 def test_the_ensemble_maps_every_tensor_of_its_models(project: Project) -> None:
-    """This is checked as Triton checks it; outputs may stay unused."""
+    """This is checked as Triton checks it. Outputs may stay unused."""
     configs = [
         text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
         for path in project.path.glob("model_repository/*/config.pbtxt")

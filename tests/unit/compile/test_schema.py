@@ -89,7 +89,7 @@ def is_beyond(problem: Mistake) -> bool:
 
 
 def in_json(answers: Any) -> Any:
-    """Return answers as an editor has them, with texts for keys; None where JSON has no such values."""
+    """Return answers as an editor has them, with texts for keys, or None if JSON has no such values."""
     try:
         return json.loads(json.dumps(answers, allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError):

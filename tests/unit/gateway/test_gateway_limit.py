@@ -15,7 +15,7 @@ Seconds = Callable[[int], float]  # what a request takes where so many are compu
 
 
 class Worker:
-    """Places that are full, each request's end drawn when it begins; who finds none is refused."""
+    """Places that are full, each request's end drawn when it begins. A request that finds no place is refused."""
 
     def __init__(self, most: int, takes: Seconds, noise: float = 0.0) -> None:
         self.limit = Limit(most)

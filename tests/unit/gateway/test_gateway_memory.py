@@ -1,4 +1,4 @@
-"""What requests count as memory: all of them what they hold, and each alone what its errors may take."""
+"""The memory that requests count: together what they hold, and each alone what its errors may take."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_a_refusal_is_read_also_where_the_connection_ends_with_it() -> None:
 
 
 def test_a_little_that_nobody_reads_keeps_no_connection() -> None:
-    """Of answers of 30 kB the kernel takes some; the rest of one is less than asyncio calls much."""
+    """Of answers of 30 kB the kernel takes some. The rest of one is less than asyncio calls much."""
 
     async def main() -> None:
         state = ServerState()
@@ -178,7 +178,7 @@ def test_a_body_in_chunks_is_read() -> None:
 
 
 def test_chunks_of_a_byte_are_handed_over_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a connection sends at once is read before others are answered: each part that is checked alone takes time."""
+    """The data that a connection sends at once is read before others are answered: each part that is checked alone takes time."""
     parts: list[int] = []
     add = Body.add
 

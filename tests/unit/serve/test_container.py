@@ -1,4 +1,4 @@
-"""What the answers make of the container: base image, flags, shared memory, and the files that say so. Its tests on an engine are in docker/."""
+"""The container that answers make: base image, flags, shared memory, and the files that say so. Its tests on an engine are in docker/."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_what_nobody_asked_for_is_not_there(generate: Generate) -> None:
 
 
 def test_compose_publishes_the_gateway_in_place_of_triton(generate: Generate) -> None:
-    """Triton's ports are those of another file; docker/ starts both."""
+    """Triton's ports are those of another file, and docker/ starts both."""
     deploy = generate(extras=["gateway"]) / "deploy"
     files = [deploy / "compose.yaml", deploy / "compose.ports.yaml"]
     ports = [
@@ -225,7 +225,7 @@ def large(generate: Generate) -> Generated:
 
 
 def test_a_checkout_has_containers_of_its_own(generate: Generate, tmp_path: Path) -> None:
-    """The same ones from whatever path that leads to it; docker/ has two of them run."""
+    """The same ones from whatever path that leads to it, and docker/ has two of them run."""
     project = generate()
     other = Generated(Path(shutil.copytree(project.path, tmp_path / "it's another")))
     (tmp_path / "link").symlink_to(project.path)
