@@ -113,7 +113,7 @@ def read(path: Path, typed: Callable[[Arrays], Arrays]) -> Sample:
 def _arrays(sample: Mapping[str, Any], side: str, folder: Path) -> Arrays:
     values = sample.get(side, {})
     if not isinstance(values, dict):
-        raise ValueError(f'its "{side}" are ' + "no tensors by name; write {NAME: [...]}")
+        raise ValueError(f'its "{side}" are ' + "not tensors by name; write {NAME: [...]}")
     arrays = {}
     for name, value in values.items():
         try:

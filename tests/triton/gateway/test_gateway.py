@@ -470,7 +470,7 @@ NAMES = {
 
 SEAM = """
 from PACKAGE.runtime import batches, bodies, errors, grpc_transport, transport
-from triton_ensemble import client
+from triton_ensemble.facts import client
 
 SEAM: tuple[
     client.Batches, client.Bodies, client.Errors, client.GrpcTransport, client.Transport

@@ -79,14 +79,16 @@ def test_settings_that_fail_a_live_test_are_not_written(waiting: Project) -> Non
     before = (waiting / "pipeline.yml").read_text()
     mine = waiting / "tests/test_live_mine.py"
     mine.write_text(
-        "import os\nfrom tritonclient import grpc\n\n\ndef test_one_instance():\n"
+        "import os\nfrom tritonclient import grpc\n\n\ndef test_one_instance_without_batching():\n"
         "    address = os.environ['TRITON_URL'].removeprefix('grpc://')\n"
         "    with grpc.InferenceServerClient(address) as client:\n"
-        "        assert client.get_model_config('only').config.instance_group[0].count == 1\n"
+        "        config = client.get_model_config('only').config\n"
+        "        assert config.instance_group[0].count == 1\n"
+        "        assert not config.HasField('dynamic_batching')\n"
     )
     printed = tune(waiting, 90)
     mine.unlink()
-    assert "(refused: smoke test: FAILED tests/test_live_mine.py::test_one_instance" in printed
+    assert "(refused: smoke test: FAILED tests/test_live_mine.py::test_one_instance_without" in printed
     assert "No other settings are better by more than noise" in printed
     assert (waiting / "pipeline.yml").read_text() == before
 
