@@ -79,7 +79,7 @@ def test_settings_that_fail_a_live_test_are_not_written(waiting: Project) -> Non
     before = (waiting / "pipeline.yml").read_text()
     mine = waiting / "tests/test_live_mine.py"
     mine.write_text(
-        "import os\nfrom tritonclient import grpc\n\n\ndef test_one_instance_without_batching():\n"
+        "import os\nfrom tritonclient import grpc\n\n\ndef test_one_instance():\n"
         "    address = os.environ['TRITON_URL'].removeprefix('grpc://')\n"
         "    with grpc.InferenceServerClient(address) as client:\n"
         "        config = client.get_model_config('only').config\n"
@@ -88,7 +88,7 @@ def test_settings_that_fail_a_live_test_are_not_written(waiting: Project) -> Non
     )
     printed = tune(waiting, 90)
     mine.unlink()
-    assert "(refused: smoke test: FAILED tests/test_live_mine.py::test_one_instance_without" in printed
+    assert "(refused: smoke test: FAILED tests/test_live_mine.py::test_one_instance" in printed
     assert "No other settings are better by more than noise" in printed
     assert (waiting / "pipeline.yml").read_text() == before
 
