@@ -84,7 +84,7 @@ class Wrk:
         self._files = ["--", *map(str, files)]
 
     def rate(self, concurrency: int, seconds: int) -> Rate:
-        """Return the answers a second and how long they took; RuntimeError if a request fails."""
+        """Return the answers a second and how long they took, or raise RuntimeError if a request fails."""
         options = [f"-c{concurrency}", f"-d{seconds}s"]
         output = subprocess.check_output([*self._command, *options, *self._files], text=True)
         answers, failed, p50, p99 = map(int, output.split()[-4:])

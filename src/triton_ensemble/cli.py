@@ -118,8 +118,8 @@ def _run(words: Sequence[str]) -> int:
             raise ProjectError(_explain_unknown(words[0]))
         parsed = _parser(chosen).parse_args(words)
         _refuse_passwords()
-        status = _apply_first(parsed)
-        status = int(parsed.run(parsed)) if status is None else status
+        if (status := _apply_first(parsed)) is None:
+            status = int(parsed.run(parsed))
         sys.stdout.flush()
         return status
     except ProjectError as error:

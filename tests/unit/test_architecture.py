@@ -34,7 +34,7 @@ def package(module: str) -> str:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Yield the modules of the package that a file imports, wherever in it; relative imports stay in a package."""
+    """Yield the modules that a file imports, wherever in it. Relative imports stay in a package."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             package = PACKAGE.parent.joinpath(*node.module.split("."))
@@ -45,7 +45,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def arrows() -> set[tuple[str, str]]:
-    """Return the arrows from each package to those that it imports."""
+    """Return the arrows from each package to the packages that it imports."""
     pairs = set()
     for path in PACKAGE.rglob("*.py"):
         own = direct(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
@@ -56,7 +56,7 @@ def arrows() -> set[tuple[str, str]]:
 
 
 def drawn() -> dict[str, set[str]]:
-    """Return the arrows of the drawing, from each package to those that it points at."""
+    """Return the arrows of the drawing, from each package to the packages that it points at."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     [drawing] = re.findall(r"^flowchart LR\n( +cli .*?)^```", page, re.MULTILINE | re.DOTALL)
     arrows: dict[str, set[str]] = {}

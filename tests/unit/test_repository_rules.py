@@ -62,7 +62,7 @@ def catalog(name: str) -> dict[str, Any]:
 def test_copier_yml_has_only_settings_that_copier_knows_and_none_that_needs_trust(
     copier_yml: dict[str, Any],
 ) -> None:
-    """Copier ignores those that it does not know, and _tasks, _migrations and _jinja_extensions need trust."""
+    """Copier ignores settings that it does not know, and _tasks, _migrations and _jinja_extensions need trust."""
     assert {name for name in copier_yml if name.startswith("_")} <= SETTINGS
 
 

@@ -106,7 +106,7 @@ def _normalise(image: Image) -> NDArray[np.float32]:
 
 
 def _enclose(contour: NDArray[Any], probabilities: NDArray[np.float32]) -> Box | None:
-    """Return the box around a contour, in its pixels and with a margin; None where it is not text."""
+    """Return the box around a contour, in its pixels and with a margin, or None if it is not text."""
     rectangle = cv2.minAreaRect(contour)
     if min(rectangle[1]) < 3:
         return None

@@ -226,6 +226,17 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
+def check_shift_and_back(project: Project, step: str) -> None:
+    """Check that a running server answers by version 2 of a step's model after a shift, and by 1 after a rollback."""
+    with serve(project, "CONTROL=explicit") as server:
+        url = {"TRITON_URL": server.urls["grpc"]}
+        assert answered(project, server.urls["http"]) == 1
+        assert "serves it" in succeed(command(project, "shift", f"NAME={step}", "VERSION=2", **url))
+        assert answered(project, server.urls["http"]) == 2
+        assert "serves it" in succeed(command(project, "rollback", **url))
+        assert answered(project, server.urls["http"]) == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_step_inside_of_another_is_shifted(
@@ -235,13 +246,7 @@ def test_a_step_inside_of_another_is_shifted(
     if shape == "BLS":
         (project / "steps/caller.py").write_text(CALLER)
     succeed(command(project, "publish", "NAME=one", "VERSION=2"))
-    with serve(project, "CONTROL=explicit") as server:
-        url = {"TRITON_URL": server.urls["grpc"]}
-        assert answered(project, server.urls["http"]) == 1
-        assert "serves it" in succeed(command(project, "shift", "NAME=one", "VERSION=2", **url))
-        assert answered(project, server.urls["http"]) == 2
-        assert "serves it" in succeed(command(project, "rollback", **url))
-        assert answered(project, server.urls["http"]) == 1
+    check_shift_and_back(project, "one")
 
 
 def adding(file: Path, number: int) -> Path:
@@ -269,13 +274,7 @@ def test_an_onnx_model_is_shifted(generate: Generate, tmp_path: Path) -> None:
     for version in (1, 2):
         file = adding(tmp_path / f"{version}.onnx", version)
         succeed(command(project, "publish", "NAME=net", f"VERSION={version}", f"FILE={file}"))
-    with serve(project, "CONTROL=explicit") as server:
-        url = {"TRITON_URL": server.urls["grpc"]}
-        assert answered(project, server.urls["http"]) == 1
-        assert "serves it" in succeed(command(project, "shift", "NAME=net", "VERSION=2", **url))
-        assert answered(project, server.urls["http"]) == 2
-        assert "serves it" in succeed(command(project, "rollback", **url))
-        assert answered(project, server.urls["http"]) == 1
+    check_shift_and_back(project, "net")
 
 
 @pytest.mark.slow

@@ -127,7 +127,7 @@ def expect_own_answers(server: Served) -> None:
 
 
 def test_the_gateway_has_null_for_rows_without_it(server: Served) -> None:
-    """Rows of more requests than one may differ. The client, whose arrays have no null, says so."""
+    """Rows of several requests may differ. The client, whose arrays have no null, says so."""
     values = [4.0] * 8 + [5.0]
     with gateway(server.project, server.triton.http_url) as service:
         assert service.post({"A": values}).json()["NOTE"] == [[4]] * 8 + [None]

@@ -600,7 +600,7 @@ def test_a_reshaped_tensor_has_the_models_dims(adapter: Adapter) -> None:
 
 
 def test_the_time_of_a_request_begins_with_it(serve: Serve) -> None:
-    """Calls that a step makes end with the request, also those that a decoupled or an async step waits for."""
+    """Calls that a step makes end with the request, and so do calls that a decoupled or an async step waits for."""
     left: list[int] = []
 
     def note() -> None:

@@ -196,7 +196,7 @@ def test_each_request_has_its_own_answer(kind: str) -> None:
 
 
 def test_a_connection_that_ends_as_it_is_made_is_unavailable() -> None:
-    """As those that a proxy accepts for a server that is not there. It may be closed before it is used."""
+    """A proxy accepts such a connection for a server that is not there. It may be closed before it is used."""
 
     async def main() -> None:
         connection = _Connection()
