@@ -242,9 +242,17 @@ def test_git_has_the_wheel_whatever_its_owner_ignores(generate: Generate, tmp_pa
 
 
 def test_no_empty_folders(project: Project) -> None:
-    assert [
-        str(path) for path in project.path.rglob("*") if path.is_dir() and not any(path.iterdir())
-    ] == []
+    assert list_empty_folders(project) == []
+
+
+def test_no_empty_folders_without_stages_and_workflows(generate: Generate) -> None:
+    project = generate(ci="gitlab", extras=["kserve", "kubernetes", "ray", "tir"])
+    assert list_empty_folders(project) == []
+
+
+def list_empty_folders(project: Project) -> list[str]:
+    folders = (path for path in project.path.rglob("*") if path.is_dir())
+    return [str(path) for path in folders if not any(path.iterdir())]
 
 
 def test_configs_are_what_triton_reads(project: Project) -> None:
