@@ -355,7 +355,7 @@ class History:
         assert process.returncode == (f"merge {CONFLICTS}" in said), process.stderr
         FIGURES[words[0]] += 1
         FIGURES["conflicts"] += said.count(f"merge {CONFLICTS}")
-        if "files changed" in said:
+        if re.search(r"\d files? changed", said):
             is_update = (
                 words[0] == "update"
             )  # which leaves pipeline.yml as it is, and so does its undo

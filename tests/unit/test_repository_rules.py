@@ -134,7 +134,7 @@ def test_each_link_of_the_template_leads_to_the_folder_of_an_example() -> None:
         links.pop(ROOT / "template/vendor/{% if graph.team.given %}team{% endif %}")
         == ROOT / "team"
     )
-    assert links == lists["links"](), "run: PYTHONPATH=src .venv/bin/python scripts/lists.py"
+    assert links == lists["links"](), "run: make pages"
 
 
 def test_the_top_level_is_small_and_the_map_has_each_folder_of_it() -> None:

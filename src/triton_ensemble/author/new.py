@@ -2,7 +2,7 @@
 
 For each step you give a name, a backend, inputs and outputs. If you have a model (an .onnx or TorchScript
 file, or a folder of a model repository), its tensors are read from it and its files are copied into the
-project. Esc goes back one question. Ctrl-C saves your answers in DIR.draft.yml; run the same command again
+project. Esc goes back one question. Ctrl-C saves your answers in DIR.draft.yml. Run the same command again
 to go on. Then Copier asks the other questions of the template and makes the project. The template's code
 does not run.
 """

@@ -2,7 +2,7 @@
 
 Your edits of these files stay. If you and pipeline.yml changed the same lines, yours stay, the other version
 is saved in .apply/conflicts/, and the exit status is 1. Every command that needs the files applies a changed
-pipeline.yml first; if the environment has CI=true, it stops instead. The template's version does not change;
+pipeline.yml first. If the environment has CI=true, it stops instead. The template's version does not change.
 `make update` upgrades it.
 """
 

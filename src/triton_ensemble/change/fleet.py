@@ -1,16 +1,16 @@
 """Print how projects stand: their versions of the template, and what each needs.
 
-Name folders, git URLs, or a text file with a folder or URL on each line; `#` begins a comment. The command
+Name folders, git URLs, or a text file with a folder or URL on each line. `#` begins a comment. The command
 clones URLs into a temporary folder, and changes no project.
 
   behind    versions of the template that the project does not have yet
   edited    managed files with edits, which an update merges
-  faults    known faults of the project's Triton release; each is a line below the table
+  faults    known faults of the project's Triton release, each a line below the table
   green     day of the last successful run of ci.yml on a push, if `gh` is installed and knows it
 
 The toolkit in the project's own vendor/ finds its edits. Name only repositories that you trust.
 
-Exit status: 0, or 1 if a project could not be read; a line on stderr says why.
+Exit status: 0, or 1 if a project could not be read. A line on stderr says why.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ def report(change: Change, news: Sequence[str] = (), more: Iterable[str] = ()) -
     versions = change.made.get("_commit"), change.after.get("_commit")
     what = [f"{versions[0]} -> {versions[1]}"] * (versions[0] != versions[1])
     what += ["pipeline.yml is applied"] * change.of.state.is_changed
-    headline = f"{name}: {', '.join([*what, f'{count} files changed'])}"
+    what += ["1 file changed" if count == 1 else f"{count} files changed"]
+    headline = f"{name}: {', '.join(what)}"
     if not count:
         headline = f"{name}: is up to date with pipeline.yml and the template's {versions[1]}"
     owned = OwnedCode(change)

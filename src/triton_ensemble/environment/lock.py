@@ -2,7 +2,7 @@
 
 With --lacking, after an update, and with --set-up, before an install, only where requirements.lock
 lacks what pipeline.yml or a backend asks for, and not before its owner has chosen between 5 GB and
-less. UV in the environment is uv, which keeps the versions that still fit; without it, pip installs
+less. UV in the environment is uv, which keeps the versions that still fit. Without it, pip installs
 uv. `torch_index` of pipeline.yml, or the variable TORCH_INDEX, is the address of a package index that
 PyTorch alone is taken from, for wheels without CUDA. The locks do not name it: an install gets it besides.
 """

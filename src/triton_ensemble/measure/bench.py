@@ -5,7 +5,7 @@ the last one. There are 1, 2, 4 ... callers, until three levels in a row do not 
 prints throughput and latency of each level, the queue and compute time of each model, and a sentence on the
 bottleneck. bench/DATE-TIME.json has all figures.
 
-The command starts a local Triton; TRITON_URL=grpc://host:port names a server that already runs.
+The command starts a local Triton. TRITON_URL=grpc://host:port names a server that already runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Record the responses to the sample requests in tests/golden.json. Run it when they are right.
 
 `make test` compares with them. The file is yours: review its changes, and set tolerances for outputs whose
-values may vary. They are those of NumPy's `isclose`; null accepts any value.
+values may vary. They are those of NumPy's `isclose`. null accepts any value.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def validator() -> Draft7Validator:
 
 def test_it_is_that_of_the_tables() -> None:
     assert runpy.run_path(str(ROOT / "scripts/schema.py"))["text"]() == SCHEMA.read_text(), (
-        "run: PYTHONPATH=src .venv/bin/python scripts/schema.py"
+        "run: make pages"
     )
 
 

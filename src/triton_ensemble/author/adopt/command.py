@@ -1,6 +1,6 @@
 """Print a pipeline.yml for an existing model repository, from which the template generates equal configs.
 
-stderr says which files to copy as well; --into copies them. If Triton would refuse the repository, so does
+stderr says which files to copy as well. --into copies them. If Triton would refuse the repository, so does
 this command: it prints one line on stderr and exits with 1. docs/adopt.md says more.
 """
 

@@ -1,8 +1,8 @@
 """Freeze a step's code and model file as a version of its model, which never changes again.
 
-The ensemble keeps its version; `make shift` moves it. The files come from the working tree, with --from from
-a commit; --file names another model file. They are copied to versions/, their digests are written into
-versions.json, and pipeline.yml lists the version.
+The ensemble keeps its version. `make shift` moves it. The files come from the working tree, with --from from
+a commit. --file names another model file. The command copies them to versions/, writes their digests into
+versions.json, and lists the version in pipeline.yml.
 
 The command writes nothing unless the local Triton loads the new version beside the others.
 """

@@ -6,7 +6,7 @@ server, at TRITON_URL or at the usual port, through the model control API. A req
 the version that it began with. ADMIN_KEY_FILE names the key of a server that asks for one. If the API is
 closed or no server runs here, give a command that restarts the servers with --roll.
 
-With --golden, the new version's answers to the samples become the golden answers; `make rollback` also
+With --golden, the new version's answers to the samples become the golden answers. `make rollback` also
 restores the former ones.
 """
 

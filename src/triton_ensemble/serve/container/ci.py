@@ -5,7 +5,7 @@
   build REPOSITORY  build each image, and push it by digest. The digests are then in $GITHUB_ENV or
                     images.env, each as a variable, such as IMAGE and GATEWAY_IMAGE
   test              run `make test-docker` on the server's images
-  sign, tag         sign the digests with cosign; tag them as the commit is tagged
+  sign, tag         sign the digests with cosign, tag them as the commit is tagged
   push BUCKET       push the model repository, by the role AWS_ROLE_ARN or by keys
   bench             start the containers on free ports, measure them, and stop them
 """

@@ -1,6 +1,6 @@
 """Pin the images that this project uses by digest, in deploy/images.lock.
 
-A tag may be another image tomorrow; a digest is the image. The image's registry has it, and needs no account.
+A tag may be another image tomorrow. A digest is the image. The image's registry has it, and needs no account.
 An image whose registry does not answer keeps the digest that the file has for its tag.
 """
 

@@ -1,6 +1,6 @@
 """Build the engines of TensorRT that this project lacks, for each kind of GPU of this machine.
 
-The command runs trtexec in Triton's image; TRITON_IMAGE names another, and DOCKER the program (default:
+The command runs trtexec in Triton's image. TRITON_IMAGE names another, and DOCKER the program (default:
 docker). It builds an engine if its ONNX file, the flags, the GPU or the release changed, or the engine is
 damaged.
 """

@@ -1,4 +1,4 @@
-"""Build the images and start the containers by compose, until `down`; print their addresses.
+"""Build the images and start the containers by compose, and print their addresses. `down` stops them.
 
 The command waits until everything that it starts is ready, and prints a line for each container that is not.
 deploy/compose.override.yaml has your own settings. Beside the variables of `image` and `gateway-image`, these

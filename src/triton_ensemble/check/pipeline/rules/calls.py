@@ -22,7 +22,7 @@ def calls(step: Step, graph: Graph, answers: Answers) -> Iterator[Mistake]:
 
 
 def _find_cycle(step: Step, by_name: Mapping[str, Step]) -> list[str]:
-    """Return the shortest way from a step back to its own model; empty where there is none.
+    """Return the shortest way from a step back to its own model, or an empty one if there is none.
 
     Models that call each other wait for each other without end, once each instance of one does. The
     calls of adopted code were read from its texts and are not certain. A model without a step calls none.

@@ -24,7 +24,7 @@ def devices(step: Step, graph: Graph, answers: Answers) -> Iterator[Mistake]:
 
 
 def engine(step: Step, graph: Graph, answers: Answers) -> Iterator[Mistake]:
-    """An engine is built for sizes of every dim that varies; its other sizes equal the dims."""
+    """An engine is built for sizes of every dim that varies. Its other sizes equal the dims."""
     if "trtexec" not in step:
         return
     given = step["trtexec"]

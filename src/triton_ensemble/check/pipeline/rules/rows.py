@@ -108,7 +108,7 @@ def _find_changed_rows(graph: Graph, uses: Uses) -> Iterator[tuple[str, Mistake]
 
 
 def _count(use: Use, dims: list[int]) -> int:
-    """Return how many rows of these dims a use without a batch dimension has; -1: any, or it is unknown."""
+    """Return how many rows of these dims a use without a batch dimension has, -1 if any or unknown."""
     if not use.batches and is_same_dims(use.dims, [-1, *dims]):
         return use.dims[0]
     return 1 if not use.batches and is_same_dims(use.dims, dims) else -1

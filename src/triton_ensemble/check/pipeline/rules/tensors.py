@@ -14,7 +14,7 @@ OTHER: dict[Side, Side] = {"inputs": "outputs", "outputs": "inputs"}
 
 
 def tensors(owner: Step, graph: Graph, answers: Answers) -> Iterator[Mistake]:
-    """A tensor has the fields of its side; a reshape keeps the values, labels lie beside the config."""
+    """A tensor has the fields of its side. A reshape keeps the values, and labels lie beside the config."""
     fields = catalog.table("bindings")
     for at, each in ((side, each) for side in OTHER for each in owner[side]):
         name, dims, reshape = each["name"], each["dims"], each["reshape"]
