@@ -15,8 +15,11 @@ from sphinx.application import Sphinx
 ROOT = Path(__file__).resolve().parents[1]
 REPOSITORY = "https://github.com/org/triton-ensemble-template/blob/main/"
 
+[version] = re.findall(
+    '__version__ = "(.*)"', (ROOT / "src/triton_ensemble/__init__.py").read_text()
+)
 project = "triton-ensemble-template"
-html_title = project
+html_title = f"{project} {version}"
 html_theme = "furo"
 html_copy_source = False
 html_extra_path = ["llms.txt"]
@@ -24,7 +27,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["search.js"]
 html_show_copyright = False
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
+copybutton_prompt_text = "$ "  # of blocks that also show what a command prints
 root_doc = "docs/index"
 include_patterns = [
     "*.md",

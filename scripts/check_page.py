@@ -26,9 +26,8 @@ HEAD = """\
 
 # The check
 
-This page is for you if you have a model repository, of this template or not. At the end you know what
-Triton would refuse in it, or load and never answer. `triton-ensemble check REPOSITORY` needs no server,
-no GPU and little memory:
+`triton-ensemble check REPOSITORY` finds what Triton would refuse in a model repository, of this template
+or not, or load and never answer. It needs no server, no GPU and little memory:
 
 ```console
 $ uvx --from git+https://github.com/org/triton-ensemble-template triton-ensemble check model_repository

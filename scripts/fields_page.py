@@ -36,7 +36,7 @@ HEAD = """\
 
 # Fields of pipeline.yml
 
-This page is for you if you look up a field: here you find the values that each field may have, its default, and its
+The tables give the values that each field may have, its default, and its
 meaning. Below a table are parts of a `pipeline.yml`, each with the lines that it adds to configs, if you add it to this
 pipeline:
 

@@ -5,9 +5,9 @@
 It also links folders in template/, and runs scripts/schema.py and scripts/reference.py, whose files list both too.
 
 about.yml has `help`, what the first question says; `order`, where it offers the pipeline; and `row`, what it takes, what
-it returns and a note, for docs/questions.md. It may have `openai`, the answer of that name in a project with the gateway;
-`curl`, the file whose bytes README.md sends if the one input is not text; and `client`, a pattern of what the Python
-client in the pipeline's README.md prints.
+it returns and a note, for docs/questions.md. It may have `picture`, a file of docs/ that docs/gallery.md shows;
+`openai`, the answer of that name in a project with the gateway; `curl`, the file whose bytes README.md sends if the one
+input is not text; and `client`, a pattern of what the Python client in the pipeline's README.md prints.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 
 import yaml
 
+from triton_ensemble.compile.rules import rules
 from triton_ensemble.facts import catalog
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,6 +49,21 @@ COMMANDS: dict[str, dict[str, Any]] = {}
 PARTS: dict[str, str] = {}
 PINNED: dict[str, list[str]] = {}
 IMAGES: dict[str, dict[str, Any]] = {}
+"""
+GALLERY = """\
+<!-- Written by scripts/lists.py. -->
+<!-- skip: start "tests/unit/docs/test_reference_pages.py compares this page with its script" -->
+
+# Starting pipelines
+
+Each of these is real code with samples and tests. Start from the pipeline that is most like yours, then change it.
+
+```{toctree}
+:hidden:
+:glob:
+
+../examples/*/README
+```
 """
 # Templates of their own write these tests.
 TESTS = {"tests/test_reference.py", "tests/test_steps.py"}
@@ -108,6 +124,35 @@ def write_questions(text: str) -> str:
     extras = ([f"`{name}`", row["adds"]] for name, row in EXTRAS.items())
     text = re.sub(r"(?<=\n)(\| \[`.*\n)+", lambda _: as_rows(examples), text)
     return re.sub(r"(?<=\| adds \|\n\|---\|---\|\n)(\|.*\n)+", lambda _: as_rows(extras), text)
+
+
+def write_gallery() -> str:
+    """Return the page that shows each starting pipeline: a picture, its steps in a line, and the command."""
+    return GALLERY + "".join(map(show_example, read_examples().items()))
+
+
+def show_example(item: tuple[str, Row]) -> str:
+    """Return a starting pipeline's section, with the drawing of its steps if there is no picture of an answer."""
+    name, about = item
+    answered = rules().answer({"starting_pipeline": name})
+    graph = answered["graph"]
+    ends = (", ".join(each["name"] for each in graph[side]) for side in ("inputs", "outputs"))
+    title = (ROOT / f"examples/{name}/README.md").read_text().partition("# ")[2].splitlines()[0]
+    drawing = rules().templates.template("hooks/stubs/diagram.jinja").render(answered)
+    shown = f"![{about['row'][1]}]({about.get('picture')})"
+    picture = shown if "picture" in about else f"```mermaid\n{drawing}```"
+    steps = ", ".join(step["name"] for step in graph["steps"])
+    return f"""
+## [{title}](../examples/{name}/README.md)
+
+{picture}
+
+`{" -> ".join([next(ends), steps, next(ends)])}`
+
+```sh
+uvx copier copy --data starting_pipeline={name} gh:org/triton-ensemble-template myproj
+```
+"""
 
 
 def as_rows(cells: Iterable[list[str | None]]) -> str:
@@ -191,7 +236,12 @@ def write_commands() -> str:
 def pages() -> dict[Path, str]:
     """Return the text of each file."""
     written = {ROOT / name: write((ROOT / name).read_text()) for name, write in WRITERS.items()}
-    return {CATALOG: write_catalog(), REGISTERED: write_commands(), **written}
+    return {
+        CATALOG: write_catalog(),
+        REGISTERED: write_commands(),
+        ROOT / "docs/gallery.md": write_gallery(),
+        **written,
+    }
 
 
 def links() -> dict[Path, Path]:

@@ -164,7 +164,7 @@ CLUSTER = [
 # Of `make test-browser`.
 BROWSER = ["playwright", "schemathesis"]
 # Of `make docs`, in an environment of its own: what reads Markdown for Python 3.10 is older than what others want.
-DOCS = ["furo", "mermaidx", "myst-parser", "sphinx"]
+DOCS = ["furo", "mermaidx", "myst-parser", "sphinx", "sphinx-copybutton"]
 
 
 def compile_lock(

@@ -1,5 +1,5 @@
-"""Write what the package knows itself into the documentation: docs/cli.md, docs/alerts.md, the last table of
-docs/troubleshooting.md, the examples' drawings, and docs/llms.txt.
+"""Write what the package knows itself into the documentation: docs/cli.md, docs/alerts.md, the table of
+docs/refused-repository.md, the examples' drawings, and docs/llms.txt.
 
 PYTHONPATH=src python scripts/reference.py
 """
@@ -45,7 +45,7 @@ VARIABLES = "".join(
 CLI = f"""{WRITTEN}\
 # The command
 
-This page is for you if you call the toolkit without make: here you find each command and its options. In a project,
+The toolkit has these commands, for scripts and for work without make. In a project,
 call `python3 vendor/NAME.whl/triton_ensemble COMMAND`, as `make` does. It makes or renews the environment, applies a
 changed `pipeline.yml`, completes the model repository, and runs the command. `.venv/bin/triton-ensemble COMMAND` does
 the command alone.
@@ -60,7 +60,7 @@ These variables of the shell count, and `make` takes them in its command line to
 | `STORE` | all that need versions | the bucket that keeps the files of published versions |
 | `STRICT` | `check`, `infer`, `test`, `push` | stubs are errors |
 | `STAGE` | `serve`, and all that start a server | a stage of pipeline.yml; with make `ENV=prod` |
-| `VENV`, `PYTHON`, `UV`, `SETUP`, `TOOLKIT`, `TORCH_INDEX` | all | the environment: [daily.md](daily.md#the-environment) |
+| `VENV`, `PYTHON`, `UV`, `SETUP`, `TOOLKIT`, `TORCH_INDEX` | all | the environment: [daily.md](environment.md) |
 | `PIP_INDEX_URL`, `UV_DEFAULT_INDEX`, `HTTPS_PROXY` | all | the package index and the way to it |
 | `ADMIN_KEY_FILE`, `AWS_...` | `shift`, `unload`, `push`, `store` | keys |
 
@@ -76,8 +76,8 @@ have a `NAME` for another purpose. `ARGS` has words that the command takes as th
 ALERTS = f"""{WRITTEN}\
 # Alerts
 
-This page is for you if an alert reached you, or if you route alerts: here you find what each means and how it is
-computed. `deploy/monitoring/alerts.yml` has them; these are the alerts of an ensemble `digits` with a gateway.
+These alerts watch a pipeline. The page says what each means and how it is
+computed. `deploy/monitoring/alerts.yml` has them. These are the alerts of an ensemble `digits` with a gateway.
 `severity` is critical if clients get no answers or wrong ones, otherwise warning. promtool tests whether each alert
 fires and clears, with metrics that Triton itself had in such trouble.
 
@@ -159,9 +159,9 @@ def drawn(readme: Path) -> str:
     return f"{before}{DRAWN}```mermaid\n{drawing}```\n\n{table}{after}"
 
 
-def symptoms() -> str:
-    """Return the page of messages, whose last table has those that rules of the check know."""
-    path = ROOT / "docs/troubleshooting.md"
+def messages() -> str:
+    """Return the page of the messages that rules of the check know."""
+    path = ROOT / "docs/refused-repository.md"
     text, _, _ = path.read_text(encoding="utf-8").partition("| message |")
     rows = [
         f"| `{message}` | {rule.summary} | [{rule.id}](check.md#{rule.id}) |\n"
@@ -174,30 +174,29 @@ def symptoms() -> str:
 
 def llms() -> str:
     """Return the list of pages for language models (llmstxt.org), in the order of docs/index.md."""
-    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
-    lists = re.findall(r":caption: (.*)\n(?::.*\n)*\n((?:[^`\n]+\n)+)", index)
+    index = ROOT / "docs/index.md"
+    parts = index.read_text(encoding="utf-8").split(":caption: ")[1:]
     return LLMS + "".join(
-        f"\n## {caption}\n\n" + "".join(map(_link, names.split())) for caption, names in lists
+        f"\n## {part.splitlines()[0]}\n\n" + "".join(_list_pages(part, index.parent))
+        for part in parts
     )
 
 
-def _link(name: str) -> str:
-    """Return a line for each page that a name of a toctree stands for."""
-    paths = sorted(path.resolve() for path in (ROOT / "docs").glob(f"{name}.md"))
-    titles = [
-        re.search(r"^# (.*)", path.read_text(encoding="utf-8"), re.MULTILINE) for path in paths
-    ]
-    return "".join(
-        f"- [{title[1]}]({REPOSITORY}{path.relative_to(ROOT)})\n"
-        for title, path in zip(titles, paths, strict=True)
-        if title
-    )
+def _list_pages(text: str, folder: Path) -> Iterator[str]:
+    """Yield a line for each page of a toctree, and below it those of its own toctree."""
+    for name in re.findall(r"^(?:.*<)?([\w./*\[\]-]+)>?$", text.partition("```")[0], re.MULTILINE):
+        for path in sorted(path.resolve() for path in folder.glob(f"{name}.md")):
+            page = path.read_text(encoding="utf-8")
+            if title := re.search(r"^# (.*)", page, re.MULTILINE):
+                yield f"- [{title[1]}]({REPOSITORY}{path.relative_to(ROOT)})\n"
+            for more in page.split("```{toctree}\n")[1:]:
+                yield from _list_pages(more, path.parent)
 
 
 def pages() -> dict[Path, str]:
     """Return the text of each file."""
     examples = {path: drawn(path) for path in sorted(ROOT.glob("examples/*/README.md"))}
-    docs = {"cli": cli(), "alerts": alerts(), "troubleshooting": symptoms()}
+    docs = {"cli": cli(), "alerts": alerts(), "refused-repository": messages()}
     return (
         {ROOT / f"docs/{name}.md": text for name, text in docs.items()} | examples | {LIST: llms()}
     )

@@ -1,5 +1,5 @@
 // A message of Triton's has names and sizes of its reader's, which no page has. So pages that have most words of a search
-// are found, too, behind those that have all; of several alike, the page on messages is the first.
+// are found, too, behind those that have all. The page on messages may lack one word more than the others.
 const MESSAGES = "docs/troubleshooting";
 
 document.addEventListener("DOMContentLoaded", () => {
@@ -18,7 +18,7 @@ document.addEventListener("DOMContentLoaded", () => {
     return [...pages.values()]
       .filter(({ words }) => words > wanted.size / 2 && words > most - 3)
       .map(({ result, words, score }) =>
-        result.with(4, 100 * words + score + (result[0] === MESSAGES ? 1 : 0)),
+        result.with(4, 100 * words + score + (result[0] === MESSAGES ? 100 : 0)),
       );
   };
 });

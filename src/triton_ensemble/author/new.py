@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     folder = _free(arguments.directory)
     told = _answers(arguments.data)
-    check_terminal("write the pipeline as text: copier copy --data flow=..., see docs/pipeline.md")
+    check_terminal("write the pipeline as text: copier copy --data flow=..., see docs/flow.md")
     saved = folder.with_name(f"{folder.name}.draft.yml")
     try:
         draft = _draft(saved, told)

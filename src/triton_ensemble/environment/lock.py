@@ -29,7 +29,7 @@ LOCK, DEV_LOCK = Path("requirements.lock"), Path("requirements-dev.lock")
 FACTS, PYPROJECT = Path("vendor", "project.json"), Path("pyproject.toml")
 OPTIONS = ("--universal", "--python-version", "3.10", "--generate-hashes", "--no-emit-index-url")
 TORCH = ("torch", "torchvision", "torchaudio")  # what PyTorch's own indexes have besides its needs
-CHOICE = "for a CPU, name the index of its CPU wheels as `torch_index` in pipeline.yml, as docs/daily.md, Packages, says"
+CHOICE = "for a CPU, name the index of its CPU wheels as `torch_index` in pipeline.yml, as docs/environment.md, Packages, says"
 HEAVY = "an environment of over 5 GB"
 
 

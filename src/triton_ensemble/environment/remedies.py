@@ -13,7 +13,7 @@ REMEDIES = {
     "[Pp]roxy ?(Error|auth|connect|error|tunnel)|tunnel|407 ": "correct HTTPS_PROXY or NO_PROXY",
     "[Cc]ertificate|CERTIFICATE": "name your certificates as SSL_CERT_FILE, for pip as PIP_CERT",
     NETWORK: "check the network, and HTTPS_PROXY if you have a proxy; PIP_INDEX_URL names another package index",
-    r"\btorch\b.*==\S*\+": "name the index that has it as `torch_index` in pipeline.yml; docs/daily.md, Packages, says how",
+    r"\btorch\b.*==\S*\+": "name the index that has it as `torch_index` in pipeline.yml; docs/environment.md, Packages, says how",
     "[Pp]ermission denied|[Rr]ead-only": "make it writable, or name another folder as VENV",
 }
 

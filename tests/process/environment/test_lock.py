@@ -117,7 +117,7 @@ def test_set_up_asks_before_it_installs_cuda_for_a_cpu(generate: Generate, tmp_p
     assert done.returncode
     assert done.stderr.startswith(
         "requirements.lock: lacks torch==2.13.0; for a CPU, name the index of its CPU wheels as `torch_index` in "
-        "pipeline.yml, as docs/daily.md, Packages, says; to take those for GPUs, an environment of over 5 GB, run: make lock\n"
+        "pipeline.yml, as docs/environment.md, Packages, says; to take those for GPUs, an environment of over 5 GB, run: make lock\n"
     )
 
 
@@ -154,7 +154,7 @@ def test_torch_without_an_index_says_what_it_costs(generate: Generate, environme
     printed = succeed(make(project, environments, "lock"))
     assert re.fullmatch(
         r"requirements.lock: has \d\d NVIDIA packages, for GPUs: an environment of over 5 GB; for a CPU, name the "
-        r"index of its CPU wheels as `torch_index` in pipeline.yml, as docs/daily.md, Packages, says, then run: make lock\n",
+        r"index of its CPU wheels as `torch_index` in pipeline.yml, as docs/environment.md, Packages, says, then run: make lock\n",
         printed,
     )
 

@@ -1,4 +1,4 @@
-"""Each example of docs/steps.md as a project: it passes its linters and its own tests, and answers on a real Triton."""
+"""Each example of the pages on steps as a project: it passes its linters and its own tests, and answers on a real Triton."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from triton_step import InvalidRequest, pad_to_bucket
 
 EXAMPLES = {
     section.partition("\n")[0]: section
-    for section in (ROOT / "docs/steps.md").read_text().split("\n## ")[1:]
+    for page in ("steps", "fused", "streams", "calls")
+    for section in f"\n#{(ROOT / f'docs/{page}.md').read_text()}".split("\n## ")[1:]
     if "```yaml" in section
 }
 

@@ -1,4 +1,4 @@
-"""The search of the documentation's site, as `make docs` builds it: it finds what Triton says, with a reader's own names, too."""
+"""The documentation's site, as `make docs` builds it: its search finds what Triton says, and no page is cut at two widths."""
 
 from __future__ import annotations
 
@@ -48,3 +48,30 @@ def test_a_message_is_found(page: Page, message: str) -> None:
 
 def test_a_few_words_are_all_wanted(page: Page) -> None:
     assert found(page, "shrink halve Kubernetes") == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", ["index", "gallery", "steps", "check"])
+def test_a_page_fits_and_its_code_is_whole(page: Page, name: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"docs/{name}.html")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    cut = "blocks => blocks.filter(block => block.scrollWidth > block.clientWidth + 1).length"
+    assert page.locator("pre").evaluate_all(cut) == 0 or width == 390  # a phone scrolls
+
+
+def test_a_reader_sees_the_contents_of_a_page_and_copies_its_code(page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto("docs/steps.html")
+    expect(page.locator(".toc-tree").get_by_text("A step that waits")).to_be_in_viewport()
+    expect(page.locator("button.copybtn").first).to_be_attached()
+
+
+def test_the_sidebar_folds_the_starting_pipelines(page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto("docs/index.html")
+    folded = page.locator(".sidebar-tree").get_by_role("link", name="Digit screening")
+    expect(folded).to_be_hidden()
+    page.locator(".sidebar-tree").get_by_role("link", name="Starting pipelines").click()
+    expect(folded).to_be_visible()
+    expect(page.locator("#starting-pipelines img").first).to_be_visible()
