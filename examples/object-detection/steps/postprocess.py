@@ -11,23 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from step_types import PostprocessOutputs
+from steps.detector import LABELS
 from triton_step import Context
 
 Floats = NDArray[np.float32]
 
-# The classes, in the order in which the detector scores them.
-LABELS = (
-    "text",
-    "title",
-    "figure",
-    "figure_caption",
-    "table",
-    "table_caption",
-    "header",
-    "footer",
-    "reference",
-    "equation",
-)
 CANDIDATES = 1000  # the best of an image, which are compared with each other
 MOST = 300  # objects in an image
 
@@ -57,7 +45,7 @@ class Objects(NamedTuple):
 
 
 class Step:
-    """PREDICTIONS FP32[batch, 14, 10105], FRAME FP32[batch, 6] -> OBJECTS INT32[batch, 1],
+    """PREDICTIONS FP32[batch, 4 + classes, places], FRAME FP32[batch, 6] -> OBJECTS INT32[batch, 1],
     LABEL STRING[batch, most], BOX FP32[batch, most, 4], SCORE FP32[batch, most].
 
     `most` is the greatest of OBJECTS; a row that has fewer is filled with "" and zeros.

@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from step_types import PreprocessOutputs
+from steps.detector import HEIGHT, WIDTH
 from steps.images import decode
 from triton_step import Context
 
-WIDTH, HEIGHT = 608, 800  # of what the detector takes
 GREY = 114  # of what is around the image
 
 Frame = tuple[int, int, int, int, int, int]
 
 
 class Step:
-    """IMAGE STRING[batch, 1] -> PIXELS FP32[batch, 3, 800, 608], FRAME FP32[batch, 6].
+    """IMAGE STRING[batch, 1] -> PIXELS FP32[batch, 3, HEIGHT, WIDTH], FRAME FP32[batch, 6].
 
     IMAGE holds the bytes of a JPEG or PNG file. PIXELS are red, green and blue, 0 to 1.
 

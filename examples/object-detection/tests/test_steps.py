@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from step_types import PostprocessOutputs
-from steps.postprocess import CANDIDATES, LABELS, MOST
+from steps.detector import HEIGHT, LABELS, WIDTH
+from steps.postprocess import CANDIDATES, MOST
 from steps.postprocess import Step as Postprocess
-from steps.preprocess import HEIGHT, WIDTH, letterbox
 from steps.preprocess import Step as Preprocess
+from steps.preprocess import letterbox
 from triton_step import Context, InvalidRequest
 
 WHOLE = (0, 0, WIDTH, HEIGHT, WIDTH, HEIGHT)  # the frame of an image that fits as it is

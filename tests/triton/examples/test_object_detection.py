@@ -150,16 +150,15 @@ def test_another_detector_takes_its_place_as_the_readme_says(generate: Generate)
         ("pipeline.yml", "FP32[14, 10105]", "FP32[2, 7]"),
         ("pipeline.yml", "predictions: PREDICTIONS", "output0: PREDICTIONS"),
         ("pipeline.yml", "head: yolov8", "head: yolov5"),
-        ("steps/preprocess.py", "WIDTH, HEIGHT = 608, 800", "WIDTH, HEIGHT = 32, 64"),
-        ("steps/postprocess.py", '"text",', '"dog",'),
-        ("steps/postprocess.py", '"title",', '"cat",'),
+        ("steps/detector.py", "WIDTH, HEIGHT = 608, 800", "WIDTH, HEIGHT = 32, 64"),
+        ("steps/detector.py", '"text",', '"dog",'),
+        ("steps/detector.py", '"title",', '"cat",'),
     ):
         text = (project / name).read_text()
         assert text.count(old) == 1, old
         (project / name).write_text(text.replace(old, new))
-    text = (project / "steps/postprocess.py").read_text()
-    before, _, after = text.partition('    "figure",')
-    (project / "steps/postprocess.py").write_text(before + after[after.index(")\nCANDIDATES") :])
+    text = (project / "steps/detector.py").read_text()
+    (project / "steps/detector.py").write_text(text.partition('    "figure",')[0] + ")\n")
     succeed(project.make("repository"))
     with serve(project) as server, project.client(server.urls["grpc"]) as client:
         answer = find(client, *map(plain, ("white", "black", "white")))

@@ -1,0 +1,17 @@
+# Yours: written once, never touched by `make update`.
+"""What the detector takes and finds; another one has others."""
+
+WIDTH, HEIGHT = 608, 800  # of an image that it takes
+# The classes, in the order in which it scores them.
+LABELS = (
+    "text",
+    "title",
+    "figure",
+    "figure_caption",
+    "table",
+    "table_caption",
+    "header",
+    "footer",
+    "reference",
+    "equation",
+)
