@@ -22,7 +22,7 @@ export function shown(answer, facts, sent) {
     const error = errors.get(i);
     if (error) return failed(error.file ?? sent[i]?.name, error.error);
     return card(
-      (facts.sequential ? null : sent[i]) ?? { name: `Row ${i}` },
+      (sent.length === count ? sent[i] : null) ?? { name: `Row ${i}` },
       Object.fromEntries(facts.outputs.map(({ name }) => [name, answer[name]?.[i]])),
       facts,
     );
@@ -32,7 +32,9 @@ export function shown(answer, facts, sent) {
   const whole = facts.outputs.filter(({ name }) => answer[name]?.every((row) => row !== null));
   const texts = whole.filter(isText).map(({ name }) => answer[name]);
   const telling = rows.filter((_, i) => texts.some((cells) => cells[i][0] !== ""));
-  return element("div", {}, timeline(answer, { outputs: whole }, file), element("ul", { class: "answers" }, ...telling));
+  const along = whole.filter(({ name, dims }) => dims.join() === "1" && !answer[name].some(([cell]) => cell?.base64));
+  const drawing = along.length ? [timeline(answer, { outputs: along }, file)] : []; // files are in their rows
+  return element("div", {}, ...drawing, element("ul", { class: "answers" }, ...telling));
 }
 
 /** Return an error of a row, or of the request where `name` is null. */
@@ -98,10 +100,13 @@ function readable({ type, cells, scores, name, isListed }) {
   ];
 }
 
-/** Return the boxes of an output on the image of its row, with the texts of another output. */
+/** Return the boxes of an output on the image of its row, with the texts of another output, or else its integers. */
 function withBoxes(output, file, outputs) {
-  const labels = outputs.find(({ type, cells }) => type === "STRING" && cells.length === output.value.length);
-  return boxed(file, output.value, labels?.cells ?? [], readable(output));
+  const beside = outputs.filter(
+    ({ dims, cells }) => dims.join() === String(output.dims[0]) && cells.length === output.value.length,
+  );
+  const labels = beside.find(({ type }) => type === "STRING") ?? beside.find(({ type }) => type.includes("INT"));
+  return boxed(file, output.value, (labels?.cells ?? []).map(String), readable(output));
 }
 
 /** Return labels with their scores: all as they are listed, or the best first. */
