@@ -122,7 +122,7 @@ def test_example_files_are_no_templates() -> None:
 
 def has_template_syntax(path: Path) -> bool:
     """Return whether a file has template syntax. `${{` is that of GitHub's workflows."""
-    if not path.is_file() or path.suffix in {".png", ".jpg", ".wav"}:  # copied as they are
+    if not path.is_file() or path.suffix in {".png", ".jpg", ".mp4", ".wav"}:  # copied as they are
         return False
     return bool(re.search(rb"(?<!\$)\{\{|\{%|\{#", path.read_bytes()))
 

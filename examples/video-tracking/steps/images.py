@@ -1,0 +1,1 @@
+../../image-classification/steps/images.py

@@ -1,0 +1,1 @@
+../../object-detection/steps/preprocess.py
