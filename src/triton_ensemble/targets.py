@@ -49,7 +49,7 @@ MAKE_OPTIONS = {
     "serve": {"RELOAD": "--reload!", "CONTROL": "--control"},
     "sample": {"NAME": "--name", "REQUEST": "--request", "OUTPUTS": "--outputs!"},
     "step": {"NAME": "", "SAMPLE": "--sample", "DEBUG": "--debug!"},
-    "bench": {"BASE": "--base"},
+    "bench": {"BASE": "--base", "GATE": "--gate"},
     "tune": {"TIME": "--time", "P99": "--p99", "CONCURRENCY": "--concurrency"},
     "publish": {"NAME": "", "VERSION": "", "FROM": "--from", "FILE": "--file"},
     "shift": {"NAME": "", "VERSION": "", "GOLDEN": "--golden!", "ROLL": "--roll"},

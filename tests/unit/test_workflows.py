@@ -31,7 +31,7 @@ def test_a_job_may_do_no_more_than_it_needs(of_ci: Callable[..., Project]) -> No
     assert ci["permissions"] == {"contents": "read"}
     may = {name: job.get("permissions") for name, job in ci["jobs"].items()}
     publishes = {"contents": "read", "packages": "write", "id-token": "write"}
-    assert may == {"test": None, "gpu": None, "image": publishes}
+    assert may == {"test": None, "speed": None, "gpu": None, "image": publishes}
     assert update["permissions"] == {}
     may = {name: job["permissions"] for name, job in update["jobs"].items()}
     writes = {"contents": "write", "pull-requests": "write"}
@@ -84,6 +84,21 @@ def test_each_image_is_scanned_and_signed_between_its_test_and_its_tag(
     [sign] = [step for step in steps if "ci sign" in step.get("run", "")]
     assert scanned == [f"${{{{ env.{name} }}}}" for name in ("IMAGE", "GATEWAY_IMAGE", "RAY_IMAGE")]
     assert sign["if"] == "vars.SIGN_IMAGES"
+
+
+def test_the_gate_on_speed_is_off_until_a_variable_names_its_base(
+    of_ci: Callable[..., Project],
+) -> None:
+    """It has the whole history, in which its base is."""
+    speed = read(of_ci(ci="github") / ".github/workflows/ci.yml")["jobs"]["speed"]
+    assert speed["if"].startswith("vars.BENCH_GATE && ")
+    assert speed["steps"][0]["with"]["fetch-depth"] == 0
+    [gate] = [step for step in speed["steps"] if "GATE" in step.get("run", "")]
+    assert gate["env"] == {"BENCH_GATE": "${{ vars.BENCH_GATE }}"}
+    job = read(of_ci(ci="gitlab") / ".gitlab-ci.yml")["speed"]
+    assert job["rules"][0]["if"].startswith("$BENCH_GATE && ")
+    assert job["variables"] == {"GIT_DEPTH": "0"}
+    assert job["script"][-1] == gate["run"] == 'make bench GATE="$BENCH_GATE"'
 
 
 def test_github_keeps_forks_off_the_gpu(of_ci: Callable[..., Project]) -> None:
@@ -169,7 +184,7 @@ def test_an_image_is_tested_before_it_gets_the_tag(
 
 
 @pytest.mark.parametrize(
-    ("extras", "lines"), [((), 80), (("monitoring", "gateway", "kubernetes", "kserve", "ray"), 130)]
+    ("extras", "lines"), [((), 95), (("monitoring", "gateway", "kubernetes", "kserve", "ray"), 130)]
 )
 def test_the_workflow_is_short(
     of_ci: Callable[..., Project], extras: tuple[str, ...], lines: int

@@ -23,7 +23,9 @@ from triton_ensemble.facts.progress import Progress
 from triton_ensemble.facts.project import Project
 from triton_ensemble.measure import options, plot, report
 from triton_ensemble.measure.bottleneck import bottleneck
+from triton_ensemble.measure.commits import read_commit
 from triton_ensemble.measure.figures import Level, best
+from triton_ensemble.measure.gate import measure_gate
 from triton_ensemble.measure.levels import WARM_UP_S, Bench, cores
 from triton_ensemble.measure.open_dims import apart
 from triton_ensemble.measure.requests import sample_rows
@@ -31,15 +33,26 @@ from triton_ensemble.measure.runs import Run
 from triton_ensemble.measure.saturation import measure_saturation
 from triton_ensemble.measure.server import ServerUnderLoad, serve_for_load
 
+SECONDS = 5.0
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the options of `triton-ensemble bench`."""
     add = parser.add_argument
-    add("--seconds", type=options.positive, default=5.0, help="time of each level (default: 5)")
+    seconds = "time of each level (default: 5), or each window of --gate"
+    add("--seconds", type=options.positive, help=seconds)
     add("--rows", type=options.count, default=1, help="rows of each request (default: 1)")
     levels = "callers of each level (default: 1 2 4 ... until saturation)"
     add("--concurrency", type=options.count, nargs="+", default=[], metavar="N", help=levels)
     add("--base", type=Path, metavar="FILE.json", help="an earlier run to compare with")
+    gate = "fail if this is slower than the commit of an earlier run, or than the merge base with a revision"
+    add("--gate", metavar="FILE.json|REVISION", help=gate)
+    add(
+        "--pairs",
+        type=options.pairs,
+        metavar="N",
+        help="windows of --gate on each side (20 to 100)",
+    )
     add("--out", type=Path, metavar="PATH", help="write PATH.json (default: bench/DATE-TIME)")
     add("--plot", type=Path, metavar="FILE.png", help="draw the levels; needs matplotlib")
 
@@ -48,6 +61,8 @@ def run(arguments: Namespace) -> int:
     """Measure the project in the working directory. Return 1 if that is impossible."""
     project = Project.load(Path.cwd())
     try:
+        if arguments.gate:
+            return measure_gate(project, arguments)
         base = _base(arguments, project)
         out = _writable(arguments.out or project.root / "bench" / time.strftime("%Y-%m-%d-%H%M%S"))
         if arguments.plot:
@@ -91,7 +106,7 @@ def _check_plot(path: Path) -> None:
 
 def _measure(server: ServerUnderLoad, arguments: Namespace) -> Run:
     """Return the figures of all levels, each printed as soon as it is measured."""
-    project, seconds, rows = server.project, arguments.seconds, arguments.rows
+    project, seconds, rows = server.project, arguments.seconds or SECONDS, arguments.rows
     bench = Bench(server, list(sample_rows(project, rows)))
     print(f"{project.ensemble} at {server.url}, {rows} rows a request, {seconds:g} s a level")
     print(report.head(decoupled=project.decoupled))
@@ -101,6 +116,7 @@ def _measure(server: ServerUnderLoad, arguments: Namespace) -> Run:
         seconds=seconds,
         server="local" if server.local else server.url,
         cores=cores() if server.local else None,
+        commit=read_commit(project.root) if server.local else "",
         levels=measure_levels(bench, arguments.concurrency, seconds),
     )
 

@@ -46,6 +46,7 @@ class ClosedLoop:
 
     def __init__(self, address: Address, bodies: Sequence[Sequence[bytes]]) -> None:
         self._address, self._bodies = address, bodies
+        self.latencies_s: list[float] = []  # of the last measurement
         self._answers: list[tuple[float, float, str]] = []  # when, seconds, error
         self._stop = False
 
@@ -77,6 +78,7 @@ class ClosedLoop:
         end, cpu = time.perf_counter(), time.process_time() - cpu
         answers = [answer for answer in self._answers if start <= answer[0] < end]
         latencies_s = [took for _, took, error in answers if not error]
+        self.latencies_s = latencies_s
         p50, p95, p99 = percentiles_us(latencies_s, 50, 95, 99)
         return Load(
             len(self._bodies),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from triton_ensemble.measure.closed_loop import ClosedLoop
 from triton_ensemble.measure.critical_path import critical_path
-from triton_ensemble.measure.figures import Level
+from triton_ensemble.measure.figures import Level, Load
 from triton_ensemble.measure.requests import Row, body
 from triton_ensemble.measure.server import ServerUnderLoad
 from triton_ensemble.measure.statistics import (
@@ -36,8 +36,7 @@ class Bench:
 
     def level(self, concurrency: int, seconds: float) -> Level:
         """Measure `concurrency` callers for `seconds`, after a warm-up."""
-        loop = StreamedLoop if self.server.project.decoupled else ClosedLoop
-        with loop(self.server.address, self._bodies(concurrency)) as callers:
+        with self._start_callers(concurrency) as callers:
             callers.measure(WARM_UP_S)
             steps = step_seconds(self.server.metrics())
             before, cpu, start = counters(self.server), read_cpu_times(), time.perf_counter()
@@ -60,6 +59,18 @@ class Bench:
             busy / max(total, 1) if self.server.local else None,
             critical_path(configs, ensemble, {each.model: each for each in times}),
         )
+
+    def measure_callers(
+        self, concurrency: int, seconds: float, warm_up_s: float
+    ) -> tuple[Load, list[float]]:
+        """Return the load alone, without the work of the models, and the seconds that each answer took."""
+        with self._start_callers(concurrency) as callers:
+            callers.measure(warm_up_s)
+            return callers.measure(seconds), callers.latencies_s
+
+    def _start_callers(self, concurrency: int) -> ClosedLoop:
+        loop = StreamedLoop if self.server.project.decoupled else ClosedLoop
+        return loop(self.server.address, self._bodies(concurrency))
 
     def _bodies(self, concurrency: int) -> list[list[bytes]]:
         """Return the requests of each caller.

@@ -23,6 +23,7 @@ class Run:
     server: str
     cores: int | None
     levels: list[Level]
+    commit: str = ""  # that was measured; empty: none, or a server elsewhere
 
     @staticmethod
     def read(path: Path) -> Run:
@@ -31,7 +32,7 @@ class Run:
             saved = json.loads(path.read_text())
             levels = [Level.restore(level) for level in saved["levels"]]
             conditions = {name: saved[name] for name in ("ensemble", "rows", *CONDITIONS)}
-            return Run(**conditions, levels=levels)
+            return Run(**conditions, levels=levels, commit=saved.get("commit", ""))
         except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
             raise ValueError(f"{path}: is not from `make bench`: {error}") from error
 
