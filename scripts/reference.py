@@ -55,6 +55,8 @@ These variables of the shell count, and `make` takes them in its command line to
 | variable | command | |
 |---|---|---|
 | `TRITON_URL`, `TRITON_GRPC_URL`, `TRITON_METRICS_URL` | all that ask a server | a server that runs elsewhere |
+| `TRITON_RECORD`, `TRITON_RECORD_...` | all that ask a server, `gateway`, `record` | a folder for [recordings](client.md#recordings), and its limits |
+| `TOKEN` | `replay` | sent to the server as `Authorization: Bearer TOKEN` |
 | `HTTP_PORT`, `GRPC_PORT`, `METRICS_PORT` | `serve`, and all that ask it | ports of Triton; 0 is a free one |
 {VARIABLES}\
 | `STORE` | all that need versions | the bucket that keeps the files of published versions |

@@ -43,6 +43,11 @@ COMMANDS = {
     "lint": ("testing.lint", "run ruff and mypy over the project"),
     "format": ("testing.format", "format the project's code as `lint` expects it"),
     "golden": ("testing.golden", "record the responses to the sample requests"),
+    "samples": (
+        "testing.recorded_samples",
+        "turn recorded requests into samples with golden responses",
+    ),
+    "replay": ("testing.replay", "send recorded requests to a server, and compare its responses"),
     "bench": ("measure.bench", "measure throughput, latency and the time of each model"),
     "tune": ("measure.tune", "measure settings and write the best into pipeline.yml"),
     "publish": ("deploy.versions.publish", "freeze a step's code and model file as a version"),
@@ -78,7 +83,7 @@ COMMANDS = {
 
 # Commands that first apply a changed pipeline.yml of the project that they are called in.
 APPLYING = (
-    "repository", "serve", "infer", "sample", "step", "golden", "bench", "tune", "publish", "shift",
+    "repository", "serve", "infer", "sample", "step", "golden", "samples", "replay", "bench", "tune", "publish", "shift",
     "rollback", "unload", "push", "sizes", "image", "up",
     "test-docker", "digests", "engines", *EXTRA,
 )  # fmt: skip

@@ -49,6 +49,8 @@ MAKE_OPTIONS = {
     "serve": {"RELOAD": "--reload!", "CONTROL": "--control"},
     "sample": {"NAME": "--name", "REQUEST": "--request", "OUTPUTS": "--outputs!"},
     "step": {"NAME": "", "SAMPLE": "--sample", "DEBUG": "--debug!"},
+    "samples": {"FROM": "--from", "N": "--most"},
+    "replay": {"AGAINST": "--against", "FROM": "--from"},
     "bench": {"BASE": "--base", "GATE": "--gate"},
     "tune": {"TIME": "--time", "P99": "--p99", "CONCURRENCY": "--concurrency"},
     "publish": {"NAME": "", "VERSION": "", "FROM": "--from", "FILE": "--file"},

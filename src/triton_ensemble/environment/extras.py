@@ -13,6 +13,13 @@ COMMANDS: dict[str, dict[str, Any]] = {'gateway': {'module': 'gateway.command',
              'completes': True,
              'spawns': True,
              'shell': {'GATEWAY_PORT': '--port', 'WORKERS': '--workers'}},
+ 'record': {'target': {'Serve and ask': 'run the same gateway, and record requests in recordings/, for `make samples` '
+                                        'and `make replay`; TRITON_RECORD=folder, TRITON_RECORD_RATE=0.01'},
+            'words': ['gateway', '--record'],
+            'part': 'gateway',
+            'completes': True,
+            'spawns': True,
+            'shell': {'GATEWAY_PORT': '--port', 'WORKERS': '--workers'}},
  'gateway-image': {'module': 'serve.container.images',
                    'summary': "build the gateway's image",
                    'target': {'Deliver': "build the gateway's image, GATEWAY_IMAGE; PYTHON_IMAGE=..., PIP_CONF=..., "

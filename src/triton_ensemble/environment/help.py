@@ -27,6 +27,8 @@ GROUPS = {
         "check": "find what Triton would refuse, without a server; FORMAT=github or json",
         "test": "run linters, the check, unit and contract tests, and tests on a running Triton; STRICT=1 fails if stubs are left",
         "golden": "record the responses to the sample requests in tests/golden.json, for make test",
+        "samples": "turn recorded requests into samples, and their responses into golden ones: FROM=recordings, N=20",
+        "replay": "send recorded requests to another server, and print what differs: AGAINST=http://host:8000; FROM=recordings, ARGS=--all",
         "lint": "run ruff and mypy",
         "format": "format the code as `make lint` expects it",
         "test-docker": "run the smoke tests on the container, and test what happens when a part of it dies",

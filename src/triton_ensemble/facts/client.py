@@ -167,6 +167,7 @@ class Runtime(Protocol):
     positions: Positions
     transport: Transport
     grpc_transport: GrpcTransport
+    recorder: Any
 
 
 class Package(Protocol):
@@ -174,7 +175,7 @@ class Package(Protocol):
 
     tensors: Tensors
     runtime: Runtime
-    AsyncClient: Callable[[str], AsyncClient]
+    AsyncClient: Callable[..., AsyncClient]
     InferenceError: type[Exception]
     InvalidInput: type[InvalidInput]
     DeadlineExceeded: type[Exception]

@@ -22,7 +22,7 @@ from typing import Any
 
 from triton_ensemble.facts.client import package, protocols
 from triton_ensemble.facts.project import Project, ProjectError
-from triton_ensemble.gateway.settings import IN_FLIGHT, Settings, SettingsError
+from triton_ensemble.gateway.settings import IN_FLIGHT, Settings
 from triton_ensemble.gateway.worker import (
     CONFIG,
     FILE_BYTES,
@@ -55,6 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare where the gateway listens, and the number of processes."""
     parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1")
     parser.add_argument("--port", type=int, default=8080, help="default: 8080; 0 takes a free port")
+    folder, words = os.environ.get("TRITON_RECORD") or "recordings", "record requests there"
+    parser.add_argument("--record", nargs="?", metavar="FOLDER", const=folder, help=words)
     parser.add_argument(
         "--workers", type=int, default=0, help="number of processes; 0: one, which reloads"
     )
@@ -69,14 +71,24 @@ def run(arguments: argparse.Namespace) -> int:
         from triton_ensemble.gateway.serving import serve
     except ImportError as error:
         raise ProjectError(f"the gateway needs {error.name}; run: make gateway") from None
+    sys.path.insert(0, str(project.root))
+    # If the client is not installed, the application finds it in src/ from now on.
+    recorder = package(project, "runtime.recorder")
     try:
+        recorder.read_limits()
         connections = _limit_connections(Settings.read())
-    except SettingsError as error:
+        if arguments.record:
+            os.environ["TRITON_RECORD"] = arguments.record
+            os.makedirs(arguments.record, 0o700, exist_ok=True)
+            tempfile.TemporaryFile(dir=arguments.record).close()
+    except OSError as error:
+        what = f"TRITON_RECORD is {arguments.record}: {error.strerror}; write another folder"
+        print(what, file=sys.stderr)
+        return 1
+    except ValueError as error:
         print(error, file=sys.stderr)
         return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that Triton is stopped, too
-    sys.path.insert(0, str(project.root))
-    package(project)  # where it is not installed, the application finds it in src/ now
     try:
         if arguments.workers:
             from triton_ensemble.gateway.server import application

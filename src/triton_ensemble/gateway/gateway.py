@@ -70,12 +70,14 @@ class Gateway:
         anyio.current_time()  # so that it is imported whole while files can be opened
         if not self.keys.are_asked:
             LOG.warning("everybody may ask: there is no GATEWAY_API_KEYS_FILE")
+        if recorder := self._client.runtime.recorder.find_recorder():
+            LOG.warning("TRITON_RECORD: requests are recorded in %s", recorder.folder)
         url = os.environ.get("TRITON_URL") or self.tensors.URL
         http = TritonHttp(url, self._client) if url.startswith("http") else None
         self._counting = http or grpc_connection(self._client, url)
-        async with http or self._client.AsyncClient(url) as connection:
+        async with http or self._client.AsyncClient(url, record="") as connection:
             shared = bool(self._settings.batch)
-            self._predictor = Predictor(self._client, connection, shared=shared)
+            self._predictor = Predictor(self._client, connection, shared=shared, recorder=recorder)
             made_up, inputs = self._sample.made_up, self._sample.inputs
             ask = self._predictor.first
             self._readiness = Readiness(lambda s: ask(inputs, s), self._client, made_up=made_up)

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 from tritonclient.grpc import aio  # type: ignore[import-untyped]
@@ -219,9 +219,14 @@ class Predictor:
     """Calls the ensemble by the project's `client`, over one `connection`."""
 
     def __init__(
-        self, client: Package, connection: AsyncClient | TritonHttp, *, shared: bool
+        self,
+        client: Package,
+        connection: AsyncClient | TritonHttp,
+        *,
+        shared: bool,
+        recorder: Any = None,
     ) -> None:
-        self._client, self._connection = client, connection
+        self._client, self._connection, self._recorder = client, connection, recorder
         self._ending: set[asyncio.Task[None]] = set()
         self.join = client.runtime.batches.join_rows
         batch = client.tensors.MAX_BATCH_SIZE
@@ -245,14 +250,20 @@ class Predictor:
         ranges = self._client.runtime.batches.split(arrays)
         count = ranges[-1].stop
         check_rows(count, max_rows)
+        exchange = self._recorder and self._recorder.begin(arrays, {})
         if count and self._client.tensors.SEQUENTIAL:
-            return await self._sequence(arrays, count, end, options)
-        parts = await self._parts(arrays, _sort_by_length(arrays, ranges), end, options)
-        if refused := [part for part in parts if part.error and len(part.rows) > 1]:
-            alone = [range(row, row + 1) for part in refused for row in part.rows]
-            parts = [part for part in parts if part not in refused]
-            parts += await self._parts(arrays, alone, end, options)
-        return _combine(parts, count)
+            answer = await self._sequence(arrays, count, end, options)
+        else:
+            parts = await self._parts(arrays, _sort_by_length(arrays, ranges), end, options)
+            if refused := [part for part in parts if part.error and len(part.rows) > 1]:
+                alone = [range(row, row + 1) for part in refused for row in part.rows]
+                parts = [part for part in parts if part not in refused]
+                parts += await self._parts(arrays, alone, end, options)
+            answer = _combine(parts, count)
+        if exchange and not answer.errors:
+            with suppress(self._client.runtime.errors.ServerFailure):  # rows differ in shape
+                exchange.end(self.join(answer.parts))
+        return answer
 
     async def _parts(
         self, arrays: Arrays, requests: Sequence[Rows], end: float, options: Options
@@ -318,11 +329,17 @@ class Predictor:
         until = time.monotonic() + timeout_s
         sequence = random.randrange(1, 2**63) if self._client.tensors.SEQUENTIAL else 0
         split = self._client.runtime.positions.split_sequence
-        for arrays, start, end in split(self._arrays(inputs)):
+        given = self._arrays(inputs)
+        exchange = self._recorder and self._recorder.begin(given, {})
+        for arrays, start, end in split(given):
             place: Options = {**options, "sequence": sequence, "start": start, "end": end}
             async with aclosing(self._stream(arrays, until - time.monotonic(), place)) as answers:
                 async for outputs in answers:
+                    if exchange:
+                        exchange.add(outputs)
                     yield outputs
+        if exchange:
+            exchange.end()
 
     async def first(self, arrays: Arrays, timeout_s: float) -> None:
         """Wait for one answer to a request as it is, or raise InferenceError."""

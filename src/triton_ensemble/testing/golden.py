@@ -47,17 +47,13 @@ def record(project: Project, url: str) -> str:
 
     Raise InferenceError of the project's client if a request fails, or ValueError for a damaged record.
     """
-    before = load(project)
     with package(project).Client(url) as client:
         answers = {one.name: list(client.answers(one.inputs)) for one in samples(project)}
-    _record(project, answers, before["tolerances"])
-    after = load(project)["answers"]
-    changed = ", ".join(name for name in after if before["answers"].get(name) != after[name])
-    return f"{FILE}: {len(after)} samples, new or changed: {changed or 'none'}"
+    return write(project, answers, {})
 
 
 def load(project: Project) -> dict[str, Any]:
-    """Read `tolerances` by output and `answers` by sample, or raise ValueError for a file without them."""
+    """Read `tolerances` by output and `answers` by sample, or raise ValueError if either is not a mapping."""
     path = project.root / FILE
     if not path.exists():
         return {"tolerances": {}, "answers": {}}
@@ -117,7 +113,9 @@ def _list_differences(
         yield from differences(have, kept, own).values()
 
 
-def _record(project: Project, answers: Mapping[str, list[Arrays]], own: Mapping[str, Any]) -> None:
+def write(project: Project, answers: Mapping[str, list[Arrays]], kept: Mapping[str, Any]) -> str:
+    """Write answers and those `kept` into the record, and return in a line what is new."""
+    before = load(project)
     floats = {
         name: tolerance(values.dtype)
         for each in answers.values()
@@ -126,6 +124,9 @@ def _record(project: Project, answers: Mapping[str, list[Arrays]], own: Mapping[
         if values.dtype.kind == "f"
     }
     recorded = {name: [to_json(answer) for answer in each] for name, each in answers.items()}
-    content = {"tolerances": {**floats, **own}, "answers": recorded}
+    after = {**kept, **recorded}
+    content = {"tolerances": {**floats, **before["tolerances"]}, "answers": after}
     text = json.dumps(content, indent=1, ensure_ascii=False)
     (project.root / FILE).write_text(text + "\n")
+    changed = ", ".join(name for name in after if before["answers"].get(name) != after[name])
+    return f"{FILE}: {len(after)} samples, new or changed: {changed or 'none'}"

@@ -78,7 +78,7 @@ def _record(project: Project, arguments: argparse.Namespace) -> None:
     for source, copy in copies.items():
         shutil.copyfile(source, copy)
     path.write_text(text(project, inputs, files, outputs), encoding="utf-8")
-    _report(project, path, inputs, outputs, [*copies.values()])
+    report(project, path, inputs, outputs, [*copies.values()])
 
 
 def _read_values(project: Project, words: Iterable[str], files: Files) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def _answer(project: Project, inputs: Arrays) -> Arrays:
         return first
 
 
-def _report(
+def report(
     project: Project, path: Path, inputs: Arrays, outputs: Arrays, copies: list[Path]
 ) -> None:
     """Say what was written, and remove the stub in whose place it is."""

@@ -92,7 +92,7 @@ def test_a_default_that_is_written_changes_no_config(table: str, written: str) -
 # Fields that say something of the project around the configs.
 NO_CONFIG = {
     "adopted", "calls", "classify", "cpu", "dimensions", "embeddings", "flags", "fuse", "label",
-    "memory", "replicas", "requirements", "rerank", "shapes", "tokens",
+    "memory", "private", "replicas", "requirements", "rerank", "shapes", "tokens",
 }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ class Replica:
         Serve then replaces the replica.
         """
         before = await self._count_answers()
-        async with self._client.AsyncClient(self._triton.grpc_url) as connection:
+        async with self._client.AsyncClient(self._triton.grpc_url, record="") as connection:
             ask = Predictor(self._client, connection, shared=False).first
             readiness = Readiness(
                 lambda _: ask(self._sample.inputs, HEALTH_S),

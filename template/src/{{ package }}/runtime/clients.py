@@ -22,6 +22,7 @@ from .batches import Arrays, Inputs, arrays, join_rows, part, select_outputs, sp
 from .errors import InferenceError, InvalidInput, Unavailable, shift_rows
 from .grpc_transport import GrpcTransport, lose_connections, settle
 from .http_transport import HttpTransport
+from .recorder import find_recorder
 from .transport import Deadline, Request, Tls, server
 
 CLOSED = "the client is closed; make a new one"
@@ -52,6 +53,7 @@ class Calls:
         shared_memory: bool = False,
         headers: Mapping[str, str] | None = None,
         tls: Tls | None = None,
+        record: str | None = None,
     ) -> None:
         if in_flight < 1:
             raise ValueError(f"in_flight is {in_flight}; it must be 1 or more")
@@ -67,9 +69,9 @@ class Calls:
         else:
             raise ValueError(f"{url} is not gRPC, which asyncio needs here; write grpc://host:port")
         self.timeout, self._retries, self._in_flight = timeout, retries, in_flight
-        self._shared_memory, self._closed = shared_memory, False
+        self._shared_memory, self._closed, self._record = shared_memory, False, record
         options: dict[str, Any] = {"in_flight": in_flight, "shared_memory": shared_memory}
-        options |= {"retries": retries, "headers": headers, "tls": tls}
+        options |= {"retries": retries, "headers": headers, "tls": tls, "record": record}
         self._again = functools.partial(type(self), url, **options)
         self._start()
         _clients.add(self)
@@ -77,6 +79,7 @@ class Calls:
     def _start(self) -> None:
         """Make the objects that belong to this process, and drop the parent's after a fork."""
         self._transport.forget()
+        self._recorder = find_recorder(self._record)
         self._pool = ThreadPoolExecutor(self._in_flight)  # for BaseClient; threads start on demand
         self._regions = self._make_regions() if self._shared_memory else None
 
@@ -127,9 +130,14 @@ class Calls:
             return error
 
     async def _send_request(self, request: Request) -> Arrays:
+        exchange = self._recorder and self._recorder.begin(request.inputs, request.options)
         if self._regions is None:
-            return await self._transport.infer(request)
-        return cast(Arrays, await self._regions.send(self._transport, request))
+            answer = await self._transport.infer(request)
+        else:
+            answer = cast(Arrays, await self._regions.send(self._transport, request))
+        if exchange:
+            exchange.end(answer)
+        return answer
 
 
 _clients: WeakSet[Calls] = WeakSet()
@@ -252,6 +260,7 @@ class BaseClient(Calls):
     in_flight: how many requests a call with more rows than `max_batch_size` sends at once.
     shared_memory: send inputs through system shared memory, to a server on this machine that allows it.
     headers: sent with each request; tls: the certificates, if they are not the system's.
+    record: the folder for recordings of requests, by default TRITON_RECORD; "" records nothing.
     """
 
     _default_url, _api, _pause = URL, grpc, staticmethod(time.sleep)

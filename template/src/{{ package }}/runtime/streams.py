@@ -27,6 +27,7 @@ from .grpc_transport import (
     translate_errors,
 )
 from .positions import position, request_arrays, split_sequence
+from .recorder import Recorder
 from .transport import Deadline, Request
 
 # With this header, a stream whose request fails while it runs ends with a status. A request that the server refuses
@@ -87,7 +88,7 @@ class StreamClient(BaseClient):
             raise ValueError("a decoupled ensemble answers over gRPC; write grpc://host:port")
         options = {"request_id": request_id, **position(sequence, start, end)}
         request = Request(inputs, tuple(OUTPUTS), self._begin(timeout), options, headers or {})
-        return _stream(self._transport, request)
+        return _stream(self._transport, request, self._recorder)
 
 
 @contextmanager
@@ -102,7 +103,10 @@ def _lend(transport: GrpcTransport) -> Iterator[Any]:
             opened.discard(connection)
 
 
-def _stream(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
+def _stream(
+    transport: GrpcTransport, request: Request, recorder: Recorder | None
+) -> Generator[Arrays]:
+    exchange = recorder and recorder.begin(request.inputs, request.options)
     answers: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
     with translate_errors(request.deadline), _lend(transport) as stream:
         stream.start_stream(
@@ -130,7 +134,12 @@ def _stream(transport: GrpcTransport, request: Request) -> Generator[Arrays]:
                 response = result.get_response()
                 is_over = response.parameters["triton_final_response"].bool_param
                 if response.outputs:
-                    yield decode_result(result, request.outputs)
+                    answer = decode_result(result, request.outputs)
+                    if exchange:
+                        exchange.add(answer)
+                    yield answer
+            if exchange:
+                exchange.end()
         finally:
             # A stream that is cancelled holds up the server's shutdown.
             if not lost:
@@ -171,7 +180,8 @@ class AsyncStreamClient(BaseAsyncClient):
     ) -> AsyncGenerator[Arrays]:
         """The same for a request as it is, not checked; see BaseAsyncClient.send."""
         assert isinstance(self._transport, GrpcTransport)
-        deadline = self._begin(timeout)
+        deadline, place = self._begin(timeout), position(sequence, start, end)
+        exchange = self._recorder and self._recorder.begin(inputs, place)
         with translate_errors(deadline):
             tensors, outputs = encode_request(Request(inputs, tuple(OUTPUTS), deadline))
             answers = self._transport.connection.stream_infer(
@@ -182,7 +192,7 @@ class AsyncStreamClient(BaseAsyncClient):
                         "outputs": outputs,
                         "request_id": request_id,
                         "timeout": deadline.left_us(),
-                        **position(sequence, start, end),
+                        **place,
                     }
                 ),
                 stream_timeout=deadline.left(),
@@ -193,13 +203,18 @@ class AsyncStreamClient(BaseAsyncClient):
                 async for result, error in answers:
                     failed = failed or error
                     if result:
-                        yield decode_result(result, tuple(OUTPUTS))
+                        answer = decode_result(result, tuple(OUTPUTS))
+                        if exchange:
+                            exchange.add(answer)
+                        yield answer
             except RpcError as error:
                 raise grpc_error(str(error.code()), error.details(), deadline) from None
             finally:
                 answers.cancel()  # nothing, where the server has ended the stream
             if failed:
                 raise _make_refusal(failed, deadline)
+            if exchange:
+                exchange.end()
 
 
 def _make_refusal(error: Any, deadline: Deadline) -> InferenceError:
