@@ -22,7 +22,7 @@ from triton_ensemble.facts.config.repository import list_fused_steps
 from triton_ensemble.facts.progress import Progress
 from triton_ensemble.facts.project import Project
 from triton_ensemble.measure import options, plot, report
-from triton_ensemble.measure.bottleneck import bottleneck
+from triton_ensemble.measure.bottleneck import bottleneck, describe_rare
 from triton_ensemble.measure.commits import read_commit
 from triton_ensemble.measure.figures import Level, best
 from triton_ensemble.measure.gate import measure_gate
@@ -34,6 +34,10 @@ from triton_ensemble.measure.saturation import measure_saturation
 from triton_ensemble.measure.server import ServerUnderLoad, serve_for_load
 
 SECONDS = 5.0
+SUMMARIES = (
+    "--metrics-config=summary_latencies=true",
+    "--metrics-config=summary_quantiles=0.5:0.01,0.99:0.001",
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -49,9 +53,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--gate", metavar="FILE.json|REVISION", help=gate)
     add(
         "--pairs",
-        type=options.pairs,
+        type=options.count,
         metavar="N",
-        help="windows of --gate on each side (20 to 100)",
+        help="windows of --gate on each side (20 to 200)",
     )
     add("--out", type=Path, metavar="PATH", help="write PATH.json (default: bench/DATE-TIME)")
     add("--plot", type=Path, metavar="FILE.png", help="draw the levels; needs matplotlib")
@@ -67,7 +71,7 @@ def run(arguments: Namespace) -> int:
         out = _writable(arguments.out or project.root / "bench" / time.strftime("%Y-%m-%d-%H%M%S"))
         if arguments.plot:
             _check_plot(arguments.plot)
-        with serve_for_load(project) as server:
+        with serve_for_load(project, *SUMMARIES) as server:
             measured = _measure(server, arguments)
             _report(project, measured, base)
             for line in apart(measured, server.configs):
@@ -149,7 +153,7 @@ def _report(project: Project, measured: Run, base: Run | None) -> None:
     shown = [levels[0], *([best(levels)] if best(levels) is not levels[0] else [])]
     print(*report.errors(levels), "", sep="\n")
     print(*report.model_rows(shown), "", sep="\n")
-    print(bottleneck(levels, list_fused_steps(project.repository)))
+    print(bottleneck(levels, list_fused_steps(project.repository)), *describe_rare(levels[0]))
     if base:
         print("", *report.comparison(base, measured), sep="\n")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from triton_ensemble.measure.figures import (
     Level,
@@ -14,6 +14,7 @@ from triton_ensemble.measure.figures import (
 
 BUSY = 0.85  # a model whose instances work for so much of the time makes requests wait
 FULL = 0.95  # a machine whose cores do has none left for more instances
+RARE = 10  # times the p50: a p99 that most requests do not explain
 NOTABLE = 0.2  # of a request's time: less would not be noticed
 
 
@@ -31,6 +32,19 @@ def bottleneck(levels: Sequence[Level], fused: Collection[str] = ()) -> str:
     for model in fused:
         advice = advice.replace(f"of step {model}.", f"at each step of {model}, with `fuse: true`.")
     return advice + _describe_slowest_step(level, advice)
+
+
+def describe_rare(level: Level) -> Iterator[str]:
+    """Yield a sentence on a model that alone is slow now and then. A busy machine makes all models so."""
+    measured = [model for model in level.models if model.quantiles_us]
+    slowest = sorted(measured, key=lambda model: model.quantiles_us[1], reverse=True)
+    for model, *others in [slowest] * bool(slowest):
+        p50, p99 = model.quantiles_us
+        if p99 > max(RARE * p50, *(2 * each.quantiles_us[1] for each in others[:1]), RARE):
+            yield (
+                f"{model.model} is slow now and then: its p99 of {p99 / 1000:.1f} ms is {p99 / max(p50, 1):.0f} times "
+                "its p50. More instances won't help: look for work that only some calls do."
+            )
 
 
 def _describe_slowest_step(level: Level, advice: str) -> str:

@@ -50,7 +50,8 @@ class ModelTimes:
     """The work of a model: means of a request, rows of a mean batch, and the share of time that an instance was busy.
 
     During `called_us` of the compute time it waited for models that it calls. If several steps share the model and
-    the server's metrics can be read, `steps` are the steps' shares of its time.
+    the server's metrics can be read, `steps` are the steps' shares of its time. `quantiles_us` are the p50 and p99 of
+    executions in the minute before, or empty if Triton does not keep them.
     """
 
     model: str
@@ -63,6 +64,7 @@ class ModelTimes:
     cache_hits: int
     called_us: float = 0.0
     steps: dict[str, float] = field(default_factory=dict, hash=False)
+    quantiles_us: list[float] = field(default_factory=list, hash=False)
 
     @property
     def own_us(self) -> float:

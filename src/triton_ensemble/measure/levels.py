@@ -16,6 +16,7 @@ from triton_ensemble.measure.server import ServerUnderLoad
 from triton_ensemble.measure.statistics import (
     counters,
     model_times,
+    read_quantiles,
     request_us,
     step_seconds,
     step_shares,
@@ -47,9 +48,10 @@ class Bench:
             )
         busy, total = (now - then for now, then in zip(read_cpu_times(), cpu, strict=True))
         configs, ensemble = self.server.configs, self.server.project.ensemble
-        shares = step_shares(steps, step_seconds(self.server.metrics()))
+        metrics = self.server.metrics()
+        shares, tails = step_shares(steps, step_seconds(metrics)), read_quantiles(metrics)
         times = [
-            replace(each, steps=shares.get(each.model, {}))
+            replace(each, steps=shares.get(each.model, {}), quantiles_us=tails.get(each.model, []))
             for each in model_times(done, wall, configs, ensemble, self.server.calls)
         ]
         return Level(

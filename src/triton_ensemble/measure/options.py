@@ -7,8 +7,6 @@ import contextlib
 import math
 from typing import TypeVar
 
-from triton_ensemble.measure.paired import FEWEST
-
 Number = TypeVar("Number", int, float)
 
 
@@ -23,16 +21,6 @@ def count(text: str) -> int:
     Raise ArgumentTypeError unless it is positive and whole.
     """
     return _positive(int, text)
-
-
-def pairs(text: str) -> int:
-    """Return a number of pairs.
-
-    Raise ArgumentTypeError for fewer than an interval needs.
-    """
-    if (value := count(text)) < FEWEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is too few; write {FEWEST} or more")
-    return value
 
 
 def _positive(kind: type[Number], text: str) -> Number:

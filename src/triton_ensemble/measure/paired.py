@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import comb
 
-COVERAGE = 0.95
-FEWEST = 6  # pairs; the lowest and the highest of fewer cover the median less often than COVERAGE
+COVERAGE = 0.99
+FEWEST = 8  # pairs; the lowest and the highest of fewer cover the median less often than COVERAGE
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The medians of a figure on both sides, and the median `ratio` of its pairs, within an interval.
-
-    The interval has the median ratio with a probability of `coverage`, whatever the distribution of noise.
-    """
+    """The medians of a figure on both sides, and of the ratio of pairs, which is in the interval by `coverage`."""
 
     figure: str
     base: float

@@ -42,12 +42,15 @@ def model_rows(levels: Sequence[Level]) -> Iterator[str]:
         name for each in models for name in (each.model, *(f"- {step}" for step in each.steps))
     ]
     width = max(map(len, names), default=5)
-    times = f"{'queue ms':>9} {'compute ms':>11} {'batch':>6} {'busy':>5}"
+    times = (
+        f"{'queue ms':>9} {'compute ms':>11} {'batch':>6} {'busy':>5} {'p50 ms':>8} {'p99 ms':>8}"
+    )
     yield f"{'concurrency':>11}  {'model':{width}} {times}"
     for level in levels:
         for model in level.models:
             times = f"{model.queue_us / 1000:9.2f} {model.compute_us / 1000:11.2f}"
-            rest = f"{times} {model.batch:6.1f} {model.busy:5.0%}"
+            quantiles = "".join(f" {us / 1000:8.2f}" for us in model.quantiles_us)
+            rest = f"{times} {model.batch:6.1f} {model.busy:5.0%}{quantiles}"
             yield f"{level.load.concurrency:11}  {model.model:{width}} {rest}"
             for step, share in model.steps.items():
                 compute, busy = (

@@ -15,7 +15,7 @@ from triton_ensemble import LAUNCHED
 from triton_ensemble.facts.project import Project
 from triton_ensemble.measure.server import ServerUnderLoad
 from triton_ensemble.serve.local.guard import Guard
-from triton_ensemble.serve.local.process import end
+from triton_ensemble.serve.local.process import end, interruptible
 
 FREE_PORTS = ("--http-port=0", "--grpc-port=0", "--metrics-port=0")
 # This process's environment is good for a side if its files are equal.
@@ -29,6 +29,7 @@ def serve_side(project: Project, root: Path, folder: Path, name: str) -> Iterato
 
     The server ends with this program. Raise RuntimeError with a line on the side of this name if it can't be served.
     """
+    interruptible()
     program, variables = _choose_toolkit(project, root)
     kept = {key: value for key, value in environ.items() if key not in OWN}
     with (folder / f"{root.name}.log").open("w") as log:

@@ -16,6 +16,7 @@ from triton_ensemble.measure.server import TIMEOUT_S, ServerUnderLoad
 
 Counters = dict[str, Counter[str]]
 STEP_SECONDS = re.compile(r"^step_seconds_total\{(.*)\} (\S+)$", re.MULTILINE)
+QUANTILE = re.compile(r"^nv_inference_compute_infer_summary_us\{(.*)\} (\S+)$", re.MULTILINE)
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 COMPUTE = ("compute_input", "compute_infer", "compute_output")
 
@@ -65,6 +66,16 @@ def step_seconds(metrics: str) -> Counter[tuple[str, str]]:
         of = dict(LABEL.findall(labels))
         seconds.update({(of["model"], of["step"]): float(value)})
     return seconds
+
+
+def read_quantiles(metrics: str) -> dict[str, list[float]]:
+    """Return the p50 and p99 of executions in microseconds by model, of its slowest version."""
+    found: dict[str, dict[str, float]] = {}
+    for labels, value in QUANTILE.findall(metrics):
+        of = dict(LABEL.findall(labels))
+        known = found.setdefault(of["model"], {})
+        known[of["quantile"]] = max(known.get(of["quantile"], 0.0), float(value))
+    return {model: [q["0.5"], q["0.99"]] for model, q in found.items() if {"0.5", "0.99"} <= {*q}}
 
 
 def step_shares(

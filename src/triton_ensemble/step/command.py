@@ -94,6 +94,10 @@ def _run(
     for answer in answers:
         print("returned:")
         _show(project, answer)
+    if not debug:
+        sys.stdout.flush()
+        parts = (f"{part} {seconds:.4f}" for part, seconds in foreground.seconds.items())
+        print(f"seconds: {', '.join(parts)}", file=sys.stderr)
     return 0
 
 

@@ -8,7 +8,9 @@ import importlib
 import json
 import pdb
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isasyncgen, isawaitable
@@ -36,6 +38,11 @@ class ForegroundStep:
 
     def __init__(self, project: Project, step: Served, call: fake_triton.Call) -> None:
         fake_triton.InferenceRequest.call = staticmethod(call)
+        self.seconds: dict[str, float] = {}  # by part of the work
+        with self._time("loading"):
+            self._load(project, step)
+
+    def _load(self, project: Project, step: Served) -> None:
         self._project, self._folder, self._fused = project, step.folder, step.shared
         self._config = json.loads(config_json(step.folder.parent / "config.pbtxt"))
         _import_from(project.root, step.folder)
@@ -45,6 +52,12 @@ class ForegroundStep:
         self._calls = importlib.import_module("triton_adapter.calls")
         self._answered = self._calls.Answered()
         self._parts = [(part, self._make_adapter(part)) for part in step.parts]
+
+    @contextmanager
+    def _time(self, part: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - start
 
     def _make_adapter(self, part: StepManifest) -> Any:
         """Return the adapter's object for a step, whose constructor it calls."""
@@ -91,13 +104,20 @@ class ForegroundStep:
         return _debug(code, lambda: self._answers(part, step, known))
 
     def _answers(self, part: StepManifest, step: Any, known: Arrays) -> list[Arrays]:
-        given = self._read(part, known)
-        rows = self._adapter.rows_of(given) if self._config["max_batch_size"] else None
-        returned = step.start(given, self._first())
-        if isasyncgen(returned):
-            returned = asyncio.run(_collect(returned))
-        elif isawaitable(returned):
-            returned = asyncio.run(_run_awaitable(returned))
+        own = "step" if part is self._parts[-1][0] else "steps before it"
+        with self._time("inputs"):
+            given = self._read(part, known)
+            rows = self._adapter.rows_of(given) if self._config["max_batch_size"] else None
+        with self._time(own):
+            returned = step.start(given, self._first())
+            if isasyncgen(returned):
+                returned = asyncio.run(_collect(returned))
+            elif isawaitable(returned):
+                returned = asyncio.run(_run_awaitable(returned))
+        with self._time("outputs"):
+            return self._check(step, returned, rows)
+
+    def _check(self, step: Any, returned: Any, rows: Any) -> list[Arrays]:
         decoupled = self._config.get("model_transaction_policy", {}).get("decoupled", False)
         checked = (
             [step.check_outputs(one, None) for one in returned]

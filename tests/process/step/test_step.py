@@ -45,7 +45,10 @@ def refused(project: Project, *arguments: str) -> str:
 
 @pytest.mark.slow
 def test_a_step_runs_on_what_the_steps_before_it_return(digits: Project) -> None:
-    printed = succeed(digits.make("step", "NAME=label", "SAMPLE=digits-2-6"))
+    process = digits.make("step", "NAME=label", "SAMPLE=digits-2-6")
+    printed, part = succeed(process), r"\d+\.\d{4}"
+    parts = f"seconds: loading {part}, inputs {part}, step {part}, outputs {part}\n"
+    assert re.fullmatch(parts, process.stderr)
     assert "step label, steps/label.py, on sample digits-2-6\n  LOGITS float32[2, 10]\n" in printed
     assert "LABEL bytes[2, 1]\n    2\n    6\n  SCORE" in printed
 

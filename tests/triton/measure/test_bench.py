@@ -51,6 +51,7 @@ def test_a_table_a_sentence_and_the_figures(default_project: Project, tmp_path: 
         assert {model["instances"] for model in level["models"]} == {1}
         for model in level["models"]:
             assert model["compute_us"] < level["server_us"] < load["p99_us"] * 2
+            assert 0 < model["quantiles_us"][0] <= model["quantiles_us"][1]
     assert [*tmp_path.iterdir()] == [tmp_path / "first.json"]
 
 
@@ -159,6 +160,7 @@ def test_the_address_of_http_is_enough(digits: Server) -> None:
     [
         ("", "grpc://127.0.0.1:1", "no Triton answers gRPC at 127.0.0.1:1 "),
         ("", "127.0.0.1:1", "127.0.0.1:1 is not a server; write grpc://host:port"),
+        ("--gate HEAD", "grpc://127.0.0.1:1", "GATE starts both servers on this machine; unset "),
         ("--base Makefile", "", "Makefile: is not from `make bench`: "),
         ("--base samples/digit-7.json", "", "samples/digit-7.json: is not from `make bench`"),
         ("--out Makefile/run", "", "[Errno 17] File exists: 'Makefile'"),

@@ -14,7 +14,7 @@ from support import ROOT
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped]
 
 from triton_ensemble.measure.bench import measure_levels
-from triton_ensemble.measure.bottleneck import bottleneck
+from triton_ensemble.measure.bottleneck import bottleneck, describe_rare
 from triton_ensemble.measure.critical_path import critical_path
 from triton_ensemble.measure.figures import Level, Load, ModelTimes
 from triton_ensemble.measure.levels import Bench
@@ -24,6 +24,7 @@ from triton_ensemble.measure.runs import Run
 from triton_ensemble.measure.statistics import (
     instances,
     model_times,
+    read_quantiles,
     step_seconds,
     step_shares,
 )
@@ -171,6 +172,27 @@ def test_the_slow_step_of_a_model_that_steps_share_is_named() -> None:
     ]
     saved = json.loads(json.dumps(dataclasses.asdict(measured)))
     assert Level.restore(saved) == measured
+
+
+SUMMARY = """\
+nv_inference_compute_infer_summary_us{model="net",version="1",quantile="0.5"} 1000
+nv_inference_compute_infer_summary_us{model="net",version="1",quantile="0.99"} 32000
+nv_inference_compute_infer_summary_us{model="idle",version="1",quantile="0.5"} 200
+nv_inference_compute_infer_summary_us{model="idle",version="1",quantile="0.99"} Nan
+"""
+
+
+@pytest.mark.parametrize(("idle_p99_us", "is_named"), [(6e3, True), (20e3, False)])
+def test_a_model_that_is_slow_now_and_then_is_named_unless_others_are(
+    idle_p99_us: float, is_named: bool
+) -> None:
+    quantiles = read_quantiles(SUMMARY.replace("Nan", str(idle_p99_us)))
+    assert quantiles == {"net": [1000.0, 32000.0], "idle": [200.0, idle_p99_us]}
+    models = [dataclasses.replace(m, quantiles_us=quantiles[m.model]) for m in level().models]
+    measured = dataclasses.replace(level(), models=models)
+    named = [line.partition(": ")[2][:39] for line in describe_rare(measured)]
+    assert named == ["its p99 of 32.0 ms is 32 times its p50."] * is_named
+    assert [*model_rows([measured])][-1].split()[-2:] == ["1.00", "32.00"]
 
 
 def test_the_bottleneck_of_what_nothing_is_known_of() -> None:

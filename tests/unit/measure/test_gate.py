@@ -9,7 +9,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from support import AUTHOR, Project, run, succeed
+from support import Project, run, succeed
 
 from triton_ensemble.facts.project import Project as Facts
 from triton_ensemble.measure.commits import read_commit, write_files
@@ -19,9 +19,9 @@ from triton_ensemble.measure.runs import Run
 
 
 def test_the_ranks_are_those_of_tables_of_the_sign_test() -> None:
-    ranks = {pairs: find_rank(pairs) for pairs in (6, 20, 100)}
-    said = {pairs: (rank, round(coverage, 3)) for pairs, (rank, coverage) in ranks.items()}
-    assert said == {6: (1, 0.969), 20: (6, 0.959), 100: (40, 0.965)}
+    ranks = {pairs: find_rank(pairs)[0] for pairs in (8, 20, 100)}
+    assert ranks == {8: 1, 20: 4, 100: 37}
+    assert find_rank(8)[1] == 1 - 2 / 2**8
 
 
 def test_the_interval_has_the_ratio_of_drifting_pairs() -> None:
@@ -45,20 +45,14 @@ def repository(default_project: Project, tmp_path: Path) -> Facts:
     for name in (".gitignore", *FILES):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes((default_project / name).read_bytes())
-    git(root.parent, "init -q -b main")
-    commit(root.parent)
+    Project(root.parent).commit()
     (root / "steps/label.py").write_text("new = True\n")
-    commit(root.parent)
+    Project(root.parent).commit()
     return Facts.load(root)
 
 
 def git(folder: Path, words: str) -> str:
-    return succeed(run("git", *words.split(), cwd=folder, **AUTHOR)).strip()
-
-
-def commit(folder: Path) -> None:
-    git(folder, "add --all")
-    git(folder, "commit -qm all")
+    return succeed(run("git", *words.split(), cwd=folder)).strip()
 
 
 def name_base(gate: str, *concurrency: int) -> Namespace:
@@ -71,20 +65,16 @@ def test_the_base_has_the_files_of_its_commit_and_model_files_that_git_lacks(
     for model in ("label", "gone"):
         (repository.repository / model / "1").mkdir(parents=True)
         (repository.repository / model / "1/model.onnx").write_bytes(b"placed by hand")
-    base = read_base(repository, name_base("HEAD~1"))
-    assert (base.commit, base.callers) == (git(repository.root, "rev-parse HEAD~1"), 8)
-    write_files(repository, base.commit, tmp_path / "base")
+    commit, callers = read_base(repository, name_base("HEAD~1"))
+    assert (commit, callers) == (git(repository.root, "rev-parse HEAD~1"), 8)
+    write_files(repository, commit, tmp_path / "base")
     assert "new" not in (tmp_path / "base/steps/label.py").read_text()
+    git(repository.root, "branch main-line HEAD~1")
+    git(repository.root, "checkout -q main-line")
+    Project(repository.root.parent).commit()
+    assert read_base(repository, name_base("@{-1}", 3)) == (commit, 3), "that both branches have"
     placed = (tmp_path / "base/model_repository").glob("*/1/model.onnx")
     assert [path.parts[-3] for path in placed] == ["label"]
-
-
-def test_the_base_of_a_branch_is_where_it_was_left(repository: Facts) -> None:
-    shared = git(repository.root, "rev-parse HEAD")
-    git(repository.root, "switch -qc work")
-    (repository.root / "more.txt").touch()
-    commit(repository.root)
-    assert read_base(repository, name_base("main", 3)).commit == shared
 
 
 def test_a_run_names_its_commit_unless_something_changed(repository: Facts) -> None:
