@@ -98,6 +98,8 @@ PACKAGES = [
     "safetensors",
     "scikit-learn",
     "skl2onnx",
+    "soundfile",
+    "soxr",
     "tokenizers",
     "treelite",
 ]

@@ -1,0 +1,1 @@
+../../ocr/models/package.py

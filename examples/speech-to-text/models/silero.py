@@ -1,0 +1,1 @@
+../../speech-activity/models/detect.py
