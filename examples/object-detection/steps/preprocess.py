@@ -23,16 +23,23 @@ class Step:
 
     IMAGE holds the bytes of a JPEG or PNG file. PIXELS are red, green and blue, 0 to 1.
 
+    Parameter `fit`, one of FITS: letterbox keeps the image's proportions, as YOLO models are
+    trained, stretch fills PIXELS with it, as RF-DETR is.
+
     Raises InvalidRequest, which names the row, for anything else and for an image that is too large.
     """
 
-    def __init__(self, context: Context) -> None: ...
+    def __init__(self, context: Context) -> None:
+        fit = context.parameters.get("fit", "letterbox")
+        if fit not in FITS:
+            raise ValueError(f"parameters: fit is {fit}; write {' or '.join(FITS)}")
+        self.fit = FITS[fit]
 
     def __call__(self, IMAGE: NDArray[np.object_]) -> PreprocessOutputs:
         pixels = np.empty((len(IMAGE), 3, HEIGHT, WIDTH), np.float32)
         frames = np.empty((len(IMAGE), 6), np.float32)
         for row, data in enumerate(IMAGE[:, 0]):
-            fitted, frames[row] = letterbox(decode(data, row))
+            fitted, frames[row] = self.fit(decode(data, row))
             pixels[row] = np.asarray(fitted).transpose(2, 0, 1)
         return {"PIXELS": pixels / 255, "FRAME": frames}
 
@@ -46,9 +53,19 @@ def letterbox(image: Image.Image) -> tuple[Image.Image, Frame]:
     width, height = (max(1, round(side * scale)) for side in image.size)
     left, top = (WIDTH - width) // 2, (HEIGHT - height) // 2
     fitted = Image.new("RGB", (WIDTH, HEIGHT), (GREY, GREY, GREY))
-    # As OpenCV's INTER_LINEAR, with which detectors are trained: no mean of the pixels between.
-    scaled = image.transform(
-        (width, height), Image.Transform.EXTENT, (0, 0, *image.size), Image.Resampling.BILINEAR
-    )
-    fitted.paste(scaled, (left, top))
+    fitted.paste(scale_to((width, height), image), (left, top))
     return fitted, (left, top, left + width, top + height, *image.size)
+
+
+def stretch(image: Image.Image) -> tuple[Image.Image, Frame]:
+    """Return an image scaled to WIDTH x HEIGHT, whatever its proportions, and its frame."""
+    return scale_to((WIDTH, HEIGHT), image), (0, 0, WIDTH, HEIGHT, *image.size)
+
+
+def scale_to(size: tuple[int, int], image: Image.Image) -> Image.Image:
+    """Scale as OpenCV's INTER_LINEAR, with which detectors are trained: no mean of the pixels between."""
+    whole = (0, 0, *image.size)
+    return image.transform(size, Image.Transform.EXTENT, whole, Image.Resampling.BILINEAR)
+
+
+FITS = {"letterbox": letterbox, "stretch": stretch}

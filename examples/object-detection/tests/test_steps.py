@@ -11,15 +11,22 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from step_types import PostprocessOutputs
-from steps.detector import HEIGHT, LABELS, WIDTH
+from steps.detector import HEIGHT, WIDTH
 from steps.postprocess import CANDIDATES, MOST
 from steps.postprocess import Step as Postprocess
 from steps.preprocess import Step as Preprocess
 from steps.preprocess import letterbox
 from triton_step import Context, InvalidRequest
 
-WHOLE = (0, 0, WIDTH, HEIGHT, WIDTH, HEIGHT)  # the frame of an image that fits as it is
+WHOLE = (0, 0, 608, 800, 608, 800)  # the frame of an image that fits as it is
+LABELS = ("text", "title", "figure", *map(str, range(7)))
 Found = list[tuple[str, list[float], float]]
+
+
+@pytest.fixture(autouse=True)
+def labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These classes, whatever detector the project has."""
+    monkeypatch.setattr("steps.postprocess.LABELS", LABELS)
 
 
 def encode(width: int, height: int, mode: str = "RGB", format: str = "PNG") -> bytes:
@@ -90,6 +97,15 @@ def test_an_image_of_any_size_is_in_the_middle_and_its_box_is_its_own(
     assert box == pytest.approx([0, 0, *size], rel=1e-5)
 
 
+def test_a_stretched_image_fills_the_pixels_and_its_box_is_its_own() -> None:
+    image = np.array([[encode(100, 30)]], np.object_)
+    answer = Preprocess(Context({"fit": "stretch"}))(IMAGE=image)
+    assert (answer["PIXELS"][0] == np.array([1, 0, 0]).reshape(3, 1, 1)).all()
+    assert answer["FRAME"].tolist() == [[0, 0, WIDTH, HEIGHT, 100, 30]]
+    with pytest.raises(ValueError, match="fit is crop; write letterbox or stretch"):
+        Preprocess(Context({"fit": "crop"}))
+
+
 def test_pixels_are_not_averaged() -> None:
     """Each fourth column is sampled between its second and its third pixel, as by OpenCV."""
     columns = np.tile(np.array([0, 100, 200, 0], np.uint8), WIDTH)
@@ -116,6 +132,21 @@ def test_objects_are_those_that_a_plain_suppression_keeps(head: str, seed: int) 
     assert [label for label, _, _ in objects] == [LABELS[kind] for _, kind in kept]
     assert [score for _, _, score in objects] == [scores[each] for each in kept]
     assert len(kept) > 20
+
+
+@pytest.mark.parametrize("logits", [len(LABELS), len(LABELS) + 1])
+def test_heads_without_suppression_keep_each_object_the_best_first(logits: int) -> None:
+    seen = [([100, 100, 40, 20], 2, 0.75), ([101, 100, 40, 20], 2, 0.875), ([9, 9, 2, 2], 0, 0.25)]
+    yolo26, rf_detr = np.zeros((1, 20, 6), np.float32), np.full((1, 9, 4 + logits), -9, np.float32)
+    rf_detr[:, :, -1:] = 9 if logits > len(LABELS) else -9  # the background's
+    for row, ((x, y, w, h), kind, score) in enumerate(seen):
+        yolo26[0, row] = x - w / 2, y - h / 2, x + w / 2, y + h / 2, score, kind
+        rf_detr[0, row, :4], rf_detr[0, row, 4 + kind] = (x, y, w, h), np.log(score / (1 - score))
+    for head, predictions in (("yolo26", yolo26), ("rf-detr", rf_detr)):
+        objects = read(postprocess(predictions, head=head))
+        assert [box for _, box, _ in objects] == [[81, 90, 121, 110], [80, 90, 120, 110]]
+        assert [label for label, _, _ in objects] == ["figure"] * 2
+        assert [score for _, _, score in objects] == pytest.approx([0.875, 0.75])
 
 
 def test_rows_have_the_length_of_the_longest() -> None:
@@ -152,14 +183,23 @@ def test_what_cannot_be_read_is_refused(image: bytes, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "classes", "said"),
+    ("head", "row", "said"),
     [
-        ("yolov3", 10, "parameters: head is yolov3; write yolov5 or yolov8"),
-        ("yolov8", 80, "the detector has 80 classes, LABELS 10"),
+        ("yolov3", [0] * 15, "head is yolov3; write yolov5 or yolov8 or yolo26 or rf-detr"),
+        ("yolov5", [0] * 85, "the detector has 80 classes, LABELS 10"),
+        (
+            "yolov5",
+            [9, 9, 2, 2, 0.9, 3] + [0] * 9,
+            "a score is 2.7; write another head than yolov5",
+        ),
+        ("yolo26", [0] * 15, "head yolo26 has 6 numbers an object, the detector 15"),
+        ("yolo26", [9, 9, 2, 2, 0.9, 10], "the detector has a class 10, LABELS 0 to 9"),
+        ("yolo26", [9, 9, 2, 2, 1, 0.93], "the detector has a class 0.93, LABELS 0 to 9"),
+        ("rf-detr", [0] * 95, "the detector has 91 classes, LABELS 10"),
     ],
 )
 def test_a_detector_that_the_step_does_not_know_is_named(
-    head: str, classes: int, said: str
+    head: str, row: list[float], said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
-        postprocess(np.zeros((1, 4 + classes, 9), np.float32), head=head)
+        postprocess(np.array([[row] * 7], np.float32), head=head)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from exported_detectors import ALONE, EXPORTS, Export, write
 from support import PIPELINES, Generate, Project, succeed
 
 # Of boxes that overlap much, as detectors predict them.
@@ -44,3 +45,49 @@ def test_its_steps_pass_their_tests_and_keep_what_opencv_keeps(project: Project)
     names = ("tests/test_steps.py", "tests/test_opencv.py")
     printed = succeed(project.run(sys.executable, "-m", "pytest", "-q", *names))
     assert " skipped" not in printed
+
+
+RAW, FREE, OLD, DETR = (
+    EXPORTS[name] for name in ("yolo26 by default", "yolo26", "yolov10", "rf-detr")
+)
+ONE_CLASS = RAW.metadata | {"names": "{0: 'cat'}"}
+FITS_NONE = "which is of no head; yolov5 has [places, {}], yolov8 [{}, places], yolo26 [objects, 6]"
+DYNAMIC = "does not take any number of FP32 images; export it with dynamic=True"
+
+
+def one_class(count: int) -> Export:
+    rows = {"output0": (count, [[16.0, 32, 8, 16, 0.9, 0]])}
+    return OLD._replace(outputs=rows, metadata={"names": "{0: 'cat'}"})
+
+
+@pytest.mark.parametrize(
+    ("export", "said"),
+    [
+        pytest.param(EXPORTS["yolo26 with suppression"], "write `head: yolo26`", id="suppression"),
+        pytest.param(RAW, "write `PREDICTIONS: FP32[6, -1]` in place", id="of any size"),
+        pytest.param(RAW._replace(turned=False), FITS_NONE.format(7, 6), id="turned"),
+        pytest.param(OLD._replace(metadata=ONE_CLASS), FITS_NONE.format(6, 5), id="as none says"),
+        pytest.param(OLD, "write `PREDICTIONS: FP32[20, 6]` in place", id="without metadata"),
+        # Six numbers of one class are told apart by the places of an image.
+        pytest.param(one_class(20), "write `head: yolo26`", id="one class, few objects"),
+        pytest.param(one_class(126), "write `head: yolov5`", id="one class, all places"),
+        pytest.param(FREE._replace(batch=1), DYNAMIC, id="one image"),
+        pytest.param(
+            FREE._replace(metadata={"task": "pose"}), "is a model of task pose", id="pose"
+        ),
+        pytest.param(DETR, "write in LABELS 2 classes, or 3 if the last", id="as many as logits"),
+        pytest.param(None, "own.onnx: is not a whole ONNX file; export or copy it", id="cut off"),
+    ],
+)
+def test_a_detector_that_does_not_fit_is_refused_with_lines_that_say_what_to_write(
+    project: Project, export: Export | None, said: str
+) -> None:
+    own = project / "models/detect/own.onnx"
+    own.parent.mkdir()
+    write(own, export or RAW)
+    if not export:
+        own.write_bytes(own.read_bytes()[:-9])
+    refused = project.make("repository", **ALONE)
+    assert refused.returncode == 2
+    assert said in refused.stderr
+    assert "Traceback" not in refused.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from io import BytesIO
@@ -11,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from exported_detectors import ALONE, EXPORTS, write
 from gateway_service import gateway
 from PIL import Image, ImageDraw, ImageFont
-from support import PIPELINES, ROOT, Generate, Server, run, serve, succeed
+from support import PIPELINES, ROOT, Generate, Project, Server, run, serve, succeed
 
 pytestmark = pytest.mark.slow
 
@@ -26,34 +28,6 @@ SIZES = {
     "tall": (200, 900),
     "a dot": (1, 1),
 }
-# A detector of images of 32 x 64 that sees a cat in each whose first pixel is bright, and writes as a YOLOv5.
-YOLO = """\
-from pathlib import Path
-
-import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
-
-
-def build(path: Path) -> None:
-    seen = np.array([[[16, 32, 8, 16, 1.0, 0.0, 0.9], [16, 32, 8, 17, 1.0, 0.0, 0.8]]], np.float32)
-    values = {"seen": seen, "from": [0, 0, 0], "to": [1, 1, 1], "axes": [1, 2, 3], "one": [-1, 1, 1]}
-    floats = {"seen"}
-    constants = [
-        numpy_helper.from_array(np.array(value, np.float32 if name in floats else np.int64), name)
-        for name, value in values.items()
-    ]
-    nodes = [
-        helper.make_node("Slice", ["images", "from", "to", "axes"], ["corner"]),
-        helper.make_node("Reshape", ["corner", "one"], ["bright"]),
-        helper.make_node("Mul", ["bright", "seen"], ["output0"]),
-    ]
-    tensor = helper.make_tensor_value_info
-    given = tensor("images", TensorProto.FLOAT, ["batch", 3, 64, 32])
-    made = tensor("output0", TensorProto.FLOAT, ["batch", 2, 7])
-    graph = helper.make_graph(nodes, "yolo", [given], [made], constants)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-"""
 
 
 def draw_page(seed: int, size: tuple[int, int]) -> Image.Image:
@@ -142,27 +116,33 @@ def plain(colour: str) -> bytes:
     return file.getvalue()
 
 
-def test_another_detector_takes_its_place_as_the_readme_says(generate: Generate) -> None:
-    project = generate(**PIPELINES["object detection"])
-    (project / "models/detect.py").write_text(YOLO)
-    for name, old, new in (
-        ("pipeline.yml", "FP32[3, 800, 608]", "FP32[3, 64, 32]"),
-        ("pipeline.yml", "FP32[14, 10105]", "FP32[2, 7]"),
-        ("pipeline.yml", "predictions: PREDICTIONS", "output0: PREDICTIONS"),
-        ("pipeline.yml", "head: yolov8", "head: yolov5"),
-        ("steps/detector.py", "WIDTH, HEIGHT = 608, 800", "WIDTH, HEIGHT = 32, 64"),
-        ("steps/detector.py", '"text",', '"dog",'),
-        ("steps/detector.py", '"title",', '"cat",'),
-    ):
+def follow(project: Project, printed: str) -> None:
+    """Write what each line says into its file."""
+    for name, new, old in re.findall(r"(\S+): write `(.+)`(?: in place of (.+))?, as ", printed):
+        begin = re.split("[:=] ", new)[0]
         text = (project / name).read_text()
-        assert text.count(old) == 1, old
-        (project / name).write_text(text.replace(old, new))
-    text = (project / "steps/detector.py").read_text()
-    (project / "steps/detector.py").write_text(text.partition('    "figure",')[0] + ")\n")
-    succeed(project.make("repository"))
-    with serve(project) as server, project.client(server.urls["grpc"]) as client:
-        answer = find(client, *map(plain, ("white", "black", "white")))
-    assert answer["OBJECTS"].tolist() == [[1], [0], [1]]
-    assert answer["LABEL"].tolist() == [[b"cat"], [b""], [b"cat"]]
-    assert answer["BOX"][2].tolist() == [[120, 240, 200, 400]]
-    assert answer["SCORE"].ravel().tolist() == pytest.approx([0.9, 0, 0.9])
+        is_there = re.escape(f"{begin}: {old}") if old else rf"^{begin}= (\(.*?\n\)|.*?$)"
+        text, count = re.subn(is_there, new, text, count=1, flags=re.M | re.S)
+        assert count == 1, (name, new)
+        (project / name).write_text(text)
+
+
+def test_exported_detectors_take_its_place_as_the_lines_say(generate: Generate) -> None:
+    project = generate(**PIPELINES["object detection"])
+    own = project / "models/detect/own.onnx"
+    own.parent.mkdir()
+    for name in ("yolo26", "yolov5", "rf-detr"):
+        write(own, EXPORTS[name])
+        refused = project.make("repository", **ALONE)
+        assert refused.returncode == 2
+        assert f"pipeline.yml: write `head: {name}` in place of" in refused.stderr
+        follow(project, refused.stderr)
+        succeed(project.make("repository", **ALONE))
+        with serve(project) as server, project.client(server.urls["grpc"]) as client:
+            answer = find(client, *map(plain, ("white", "black", "white")))
+        seen = 1 if name == "yolov5" else 2  # the only one with suppression
+        assert answer["OBJECTS"].tolist() == [[seen], [0], [seen]]
+        assert answer["LABEL"][0].tolist() == [b"cat"] * seen
+        boxes = [[120, 240, 200, 400], [120, 230, 200, 410]]
+        np.testing.assert_allclose(answer["BOX"][2], boxes[:seen], rtol=1e-5)
+        assert answer["SCORE"][2].tolist() == pytest.approx([0.9, 0.8][:seen])
