@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 ONNX, TORCH, IR, ENGINE = "ONNX", "TorchScript", "OpenVINO's XML", "a TensorRT engine"
+AOTI = "an AOTInductor package"
 ZIP, SAVED, PICKLE = "a zip archive", "a file of torch.save or torch.export", "a pickle"
 EMPTY, POINTER = "an empty file", "only Git LFS's pointer to the file"
 # By a file's ending: what Triton's backend reads, then what one of your own may.
-BY_ENDING = {".onnx": (ONNX,), ".pt": (TORCH, SAVED, ZIP, PICKLE), ".xml": (IR,)}
+BY_ENDING = {".onnx": (ONNX,), ".pt": (TORCH, SAVED, ZIP, PICKLE), ".pt2": (AOTI,), ".xml": (IR,)}
 
 HEAD_BYTES, TAIL_BYTES, MOST_FIELDS = 4 << 10, 1 << 20, 10_000
 HEADS = {
@@ -54,9 +55,12 @@ def _name_archive(tail: bytes) -> str:
     """Return what a zip archive is by the names at its end, if they are all in these bytes."""
     if b"/constants.pkl" in tail:
         return TORCH
+    if b"/data/aotinductor/" in tail:
+        return AOTI
     count = int.from_bytes(tail[-12:-10], "little")
     has_all = tail[-22:-18] == b"PK\5\6" and tail.count(b"PK\1\2") >= count
-    return SAVED if has_all and b"/data.pkl" in tail else ZIP
+    is_saved = b"/data.pkl" in tail or b"/models/model.json" in tail
+    return SAVED if has_all and is_saved else ZIP
 
 
 def _read_onnx(file: BinaryIO, size: int) -> Content:

@@ -623,6 +623,35 @@ def test_torchscript_config_must_fit_forward(
 
 
 @pytest.mark.slow
+def test_a_package_of_aotinductor_has_its_tensors_by_place_or_by_name(repository: Path) -> None:
+    """Both models have the same file, which is compiled for this CPU in most of a minute."""
+    torch = pytest.importorskip("torch")
+
+    class Sum(torch.nn.Module):  # type: ignore[name-defined, misc]
+        def forward(self, x: Any, *, y: Any) -> Any:
+            return {"sum": x + y, "pair": (x - y,)}
+
+    zeros, varies = torch.zeros(2, 2), {0: torch.export.Dim.DYNAMIC}
+    shapes = {"x": varies, "y": varies}
+    program = torch.export.export(Sum(), (zeros,), {"y": zeros}, dynamic_shapes=shapes)
+    config = PYTORCH_CONFIG.replace("pytorch_libtorch", "torch_aoti")
+    by_place = ("INPUT__1", "INPUT__0", "OUTPUT__1", "OUTPUT__0")
+    by_name = ("KWARGS[y]", "ARGS[0]", "RESULT[pair][0]", "RESULT[sum]")
+    first = write_model(repository, "place", config % by_place) / "model.pt2"
+    torch._inductor.aoti_compile_and_package(program, package_path=str(first))
+    shutil.copy(first, write_model(repository, "name", config % by_name))
+    xs, ys = np.array([[1, 2], [3, 4], [5, 6]], np.float32), np.ones((3, 2), np.float32)
+    with LocalTriton(repository, "place") as triton:
+        for model, (y, x, difference, total) in {"place": by_place, "name": by_name}.items():
+            answer = infer(triton.http_url, model, **{x: xs, y: ys})
+            assert np.array_equal(answer[difference], xs - ys)
+            assert np.array_equal(answer[total], xs + ys)
+    write_model(repository, "name", config % ("KWARGS[z]", *by_name[1:]))
+    with pytest.raises(ServerError, match=r"the package has no input KWARGS\[z\]; it has ARGS"):
+        LocalTriton(repository, "name").__enter__()
+
+
+@pytest.mark.slow
 def test_wrong_result_of_a_model_is_an_error(repository: Path) -> None:
     """Triton itself would pass on a wrong data type. The client learns no path."""
     config = PYTORCH_CONFIG % ("x", "y", "sum", "difference")

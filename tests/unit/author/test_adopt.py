@@ -165,11 +165,6 @@ SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
         {"backend": "${triton_backend}"},
     ),
     (
-        "another platform",
-        f'platform: "torch_aoti" {TENSORS}{CPU}',
-        {"backend": "auto", "config": 'platform: "torch_aoti"\n'},
-    ),
-    (
         "nothing declared",
         f'backend: "onnxruntime" {CPU}',
         {"backend": "onnxruntime", "declare": False},
@@ -191,6 +186,27 @@ def test_a_field_of_a_model_becomes_a_field_of_its_step(
     config: str, expected: dict[str, Any], adopt: Adopt
 ) -> None:
     assert adopt.fields(config) == expected
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("", {"backend": "pytorch", "file": "model.pt2"}),
+        ("a.pt2", {"backend": "pytorch", "file": "a.pt2"}),
+        ("a", {"backend": "auto", "config": 'platform: "torch_aoti"\n', "file": "a"}),
+    ],
+)
+def test_a_package_of_aotinductor_is_of_the_backend_pytorch_by_its_name(
+    file: str, expected: dict[str, str], adopt: Adopt
+) -> None:
+    tensors = TENSORS.replace("IN", "INPUT__0").replace('"OUT"', '"RESULT"')
+    config = f'platform: "torch_aoti" default_model_filename: "{file}" {tensors}{CPU}'
+    pipeline = ensemble(step("m", {"INPUT__0": "IN"}, {"RESULT": "OUT"}))
+    found = adopt.answers({"e": pipeline, "m": config})["steps"][0]
+    assert {key: found.get(key) for key in ("backend", "config", "file")} == {
+        "config": None,
+        **expected,
+    }
 
 
 @pytest.mark.parametrize("decoupled", [False, True])

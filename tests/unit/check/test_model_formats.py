@@ -17,6 +17,7 @@ ONNX, TORCH, *_ = SMALLEST.values()
 BACKENDS = dict(zip(SMALLEST, ("onnxruntime", "pytorch", "openvino", "tensorrt"), strict=True))
 SAVED = zipped("m/data.pkl", "m/data/0", "m/version")  # by torch.save
 DOCUMENT = b'<?xml version="1.0"?>\n<!-- a -->\n<net name="m">\n<layers/></net>\n'
+COMPILE = "write it by torch._inductor.aoti_compile_and_package(torch.export.export(model, inputs))"
 AGAIN = "make it, or copy it, again"
 
 
@@ -41,6 +42,9 @@ WRONG = {
     "torch.save of old": ("model.pt", b"\x80\x02\x8a\nl\xfc", "is a pickle, which backend pytorch does not read; write it by torch.jit.save(torch.jit.script(model), path)"),
     "torch.save": ("model.pt", SAVED, "is a file of torch.save or torch.export, which backend pytorch does not read; write it by torch.jit.save(torch.jit.script(model), path)"),
     "Keras's as ONNX": ("model.onnx", b"\x89HDF\r\n\x1a\n", "is HDF5, which backend onnxruntime does not read; export the model as ONNX"),
+    "torch.export as a package": ("model.pt2", zipped("m/models/model.json"), f"is a file of torch.save or torch.export, which backend pytorch does not read; {COMPILE}"),
+    "TorchScript as a package": ("model.pt2", TORCH, f"is TorchScript, which backend pytorch does not read; {COMPILE}"),
+    "a package as TorchScript": ("model.pt", zipped("m/data/aotinductor/model/a.so"), "is an AOTInductor package, which backend pytorch does not read; name it model.pt2, and serve it by the platform torch_aoti"),
     "a pointer": ("model.onnx", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "is only Git LFS's pointer to the file; run: git lfs pull"),
     "nothing": ("model.pt", b"", f"is an empty file; {AGAIN}"),
     "half of ONNX": ("model.onnx", onnx_model(1)[:-1], f"is cut off; {AGAIN}"),
@@ -69,7 +73,7 @@ def test_a_file_that_its_backend_can_not_read_is_named(name: str, tmp_path: Path
         ("model.xml", b"\x08\x01\x12\x04\x0a\x02\x12\x00", ""),  # of TensorFlow
         ("model.pt", zipped("own/model"), ""),
         ("model.pt", SAVED[:-12] + b"\xff\xff" + SAVED[-10:], ""),  # more names than are read
-        ("model.pt2", SAVED, ""),
+        ("model.pt2", zipped("m/data/aotinductor/model/a.so"), ""),
         ("model.plan", b"A placeholder; see models/m.py\n", ""),
         ("model.plan", ONNX, 'runtime: "libown.so"'),
         ("model.plan", ONNX, 'cc_model_filenames { key: "8.0" value: "a.plan" }'),

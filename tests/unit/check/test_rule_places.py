@@ -14,7 +14,7 @@ from triton_ensemble.check.rules.engine import check
 # The rules that find something at a line, in the model repository or in the project around it, where each field of a
 # config has a line of its own.
 RULES_AT = """\
-m/config.pbtxt:1: version-folder backend backend-misspelt model-format vllm-batches backend-gone apply-conflict config-made-up name
+m/config.pbtxt:1: version-folder backend backend-misspelt model-format vllm-batches aoti aoti-batch backend-gone apply-conflict config-made-up name
 m/config.pbtxt:2: parse version model-file execution-environment cpu-only-inputs repository-agents vllm-batches max-batch-size tensor-type
 m/config.pbtxt:3: version-listed
 m/config.pbtxt:4: tensor-type-unsupported metrics

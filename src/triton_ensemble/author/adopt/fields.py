@@ -19,6 +19,7 @@ Fields = dict[str, Any]
 
 DEVICES = {"KIND_AUTO": "auto", "KIND_CPU": "cpu", "KIND_GPU": "gpu", "KIND_MODEL": "model"}
 FIELDS_OF_GROUPS = {"name", "kind", "count", "gpus"}
+PACKAGE = "model.pt2"
 TENSORRT_ALONE = ("is_shape_tensor", "is_non_linear_format_io")
 
 
@@ -43,8 +44,14 @@ def find_backend(config: ModelConfig) -> str:
 
 
 def _find_platform_backend(config: ModelConfig) -> str:
-    verbatim = config.platform in catalog.VERBATIM_PLATFORMS
+    verbatim = config.platform in catalog.VERBATIM_PLATFORMS and not _is_package(config)
     return "" if verbatim else catalog.read_backends_by_platform().get(config.platform, "")
+
+
+def _is_package(config: ModelConfig) -> bool:
+    """Return whether the name of its file says that the backend pytorch loads a package of AOTInductor."""
+    name = config.default_model_filename or PACKAGE
+    return config.platform == "torch_aoti" and name.endswith(".pt2")
 
 
 def format_message(message: Any) -> Fields:
@@ -230,6 +237,8 @@ def _read_rows(config: ModelConfig, rest: ModelConfig, _: Defaults) -> Fields:
     for name in catalog.field_rows():
         fields |= _read_row(name, message, rest)
     backend = catalog.backends().get(find_backend(config))
+    if _is_package(config):
+        fields.setdefault("file", PACKAGE)
     if backend and not backend.file_varies and fields.get("file") == backend.file:
         del fields["file"]
     return fields

@@ -15,6 +15,7 @@ from triton_ensemble.facts.config import Problem
 from triton_ensemble.facts.config.versions import folder_of_version
 
 AGAIN = "make it, or copy it, again"
+COMPILE = "write it by torch._inductor.aoti_compile_and_package(torch.export.export(model, inputs))"
 INSTEAD = {formats.EMPTY: AGAIN, formats.POINTER: "run: git lfs pull"}
 # By backend or platform: what it reads, first what is usual.
 READS = {
@@ -22,7 +23,7 @@ READS = {
     "openvino": (formats.IR, formats.ONNX),
     "pytorch": (formats.TORCH, formats.ZIP),
     "tensorrt": (formats.ENGINE,),
-    "torch_aoti": ("an AOTInductor package", formats.ZIP, formats.TORCH, formats.SAVED),
+    "torch_aoti": (formats.AOTI, formats.ZIP),
 }
 
 
@@ -63,6 +64,10 @@ def _suggest_format(served: Served, found: str, wanted: str) -> str:
         return "build its engine: trtexec --onnx=model.onnx --saveEngine=model.plan"
     if found in (formats.SAVED, formats.PICKLE) and wanted == formats.TORCH:
         return "write it by torch.jit.save(torch.jit.script(model), path)"
+    if wanted == formats.AOTI:
+        return COMPILE
+    if found == formats.AOTI:
+        return "name it model.pt2, and serve it by the platform torch_aoti"
     other = next((name for name, reads in READS.items() if reads[0] == found), "")
     name = f", or name it {catalog.backends()[other].file} and serve it by {other}" if other else ""
     return f"export the model as {wanted}{name}"

@@ -29,6 +29,7 @@ from triton_ensemble.facts.answers import (
 )
 from triton_ensemble.facts.config import Problem
 from triton_ensemble.facts.model_formats import (
+    AOTI,
     BY_ENDING,
     IR,
     ONNX,
@@ -57,6 +58,7 @@ CALLS = {
     "onnx.save_model": ONNX,
     "torch.onnx.export": ONNX,
     "torch.jit.save": TORCH,
+    "torch._inductor.aoti_compile_and_package": AOTI,
     "openvino.save_model": IR,
     "ov.save_model": IR,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from triton_ensemble.check.ensemble import SCHEDULING, Ensemble
@@ -9,11 +10,13 @@ from triton_ensemble.check.examples import (
     BATCHES,
     A,
     E,
+    Files,
     ensemble_text,
     step_text,
 )
 from triton_ensemble.check.repository import Served, iter_served_models
 from triton_ensemble.check.rule import error, warning
+from triton_ensemble.check.rules.tensors import tensors
 from triton_ensemble.facts import catalog
 from triton_ensemble.facts.config import (
     Part,
@@ -143,6 +146,64 @@ def too_new(served: Served) -> Iterator[Problem]:
             )
             instead = f"take it out, or raise the release from {release}"
             yield Problem(served.model.path, field.line, what, instead)
+
+
+A_PACKAGE = """\
+platform: "torch_aoti"
+input { name: "INPUT__0" data_type: TYPE_FP32 dims: [4] }
+output { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [4] }
+"""
+BY_PLACE = {"input": r"INPUT__[0-9]+", "output": r"OUTPUT__[0-9]+"}
+BY_CALL = {"input": r"(KW)?ARGS(\[[^]\[\s]+\])+", "output": r"RESULT(\[[^]\[\s]+\])*"}
+
+
+def _package(release: str, config: str = A_PACKAGE) -> Files:
+    return {
+        ".copier-answers.yml": f'triton_release: "{release}"\nsteps: []\n',
+        "model_repository/m/config.pbtxt": config,
+        "model_repository/m/1/model.pt2": "a package\n",
+    }
+
+
+@error(
+    "aoti",
+    of=iter_served_models,
+    triton="`unexpected platform type 'torch_aoti'` before 26.03; takes no other names for tensors of a package",
+    fails=_package("26.02"),
+    passes=_package("26.03"),
+)
+def aoti(served: Served) -> Iterator[Problem]:
+    """A package of AOTInductor has a release that loads it, and tensors by the names of its call."""
+    model, release = served.model, served.repository.release
+    if model.config.platform != "torch_aoti":
+        return
+    if release and release < "26.03":
+        what = f"unexpected platform type 'torch_aoti' for {model.name}, which came with 26.03"
+        instead = f"raise the release from {release}, or write TorchScript, model.pt"
+        yield model.problem(what, instead, "platform")
+    for tensor, place, words in tensors(model):
+        side, i = str(place[0]), place[1]
+        by_call = "" if release and release < "26.05" else f"|{BY_CALL[side]}"
+        if tensor.name and not re.fullmatch(BY_PLACE[side] + by_call, tensor.name):
+            more = f", or by its place in the call, as {'ARGS[0]' if side == 'input' else 'RESULT'}"
+            instead = f"name it {side.upper()}__{i}{more if by_call else ''}"
+            yield model.problem(f"{words} is not of a package", instead, place, "name")
+
+
+@warning(
+    "aoti-batch",
+    of=iter_served_models,
+    triton="runs no batches of a package before 26.06",
+    fails=_package("26.05", f"max_batch_size: 8\n{A_PACKAGE}"),
+    passes=_package("26.06", f"max_batch_size: 8\n{A_PACKAGE}"),
+)
+def aoti_batch(served: Served) -> Iterator[Problem]:
+    """A package of AOTInductor has batches only since 26.06."""
+    model, release = served.model, served.repository.release
+    is_package = model.config.platform == "torch_aoti"
+    if is_package and model.config.max_batch_size > 1 and release and release < "26.06":
+        what = f"batches of torch_aoti came with 26.06, and the release is {release}"
+        yield model.problem(what, "raise it, or write max_batch_size: 1", "max_batch_size")
 
 
 def _begin_together(ensemble: Ensemble) -> list[str]:

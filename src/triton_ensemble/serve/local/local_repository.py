@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 from google.protobuf import text_format  # type: ignore[import-untyped, unused-ignore]
 
@@ -137,7 +138,7 @@ def _find_backend_by_file(model: Path, config: Any) -> str | None:
 
 def _adapt(config: Any, gpus: int, undeclared: str, model: Path) -> Iterator[str]:
     """Adapt a config to the local Triton, and yield in words what was changed."""
-    _replace_platform(config)
+    _replace_platform(config, gpus, model)
     yield from _replace_engine(config, model)
     _hide_file_name(config)
     yield from _drop_newer_fields(config)
@@ -145,10 +146,26 @@ def _adapt(config: Any, gpus: int, undeclared: str, model: Path) -> Iterator[str
     yield from _set_instances(config, gpus)
 
 
-def _replace_platform(config: Any) -> None:
-    """Let a stand-in serve a platform that the local Triton refuses."""
+def _replace_platform(config: Any, gpus: int, model: Path) -> None:
+    """Let our backend, or a stand-in, serve a platform that the local Triton refuses."""
+    if config.platform == "torch_aoti":
+        config.default_model_filename = config.default_model_filename or "model.pt2"
+        files = [*model.glob(f"[1-9]*/{config.default_model_filename}")]
+        if files and all(_runs_here(file, gpus) for file in files):
+            config.backend, config.platform = "pytorch", ""
     if config.platform in catalog.VERBATIM_PLATFORMS and config.backend != "tensorflow":
         config.backend, config.platform = config.platform, ""
+
+
+def _runs_here(package: Path, gpus: int) -> bool:
+    """Return whether an archive does not say that it is compiled for a GPU, or this machine has one."""
+    try:
+        with ZipFile(package) as archive:
+            names = [name for name in archive.namelist() if name.endswith("wrapper_metadata.json")]
+            devices = {json.loads(archive.read(name)).get("AOTI_DEVICE_KEY") for name in names}
+    except (BadZipFile, ValueError):
+        return False
+    return bool(gpus) or devices <= {"cpu"}
 
 
 def _drop_newer_fields(config: Any) -> Iterator[str]:
