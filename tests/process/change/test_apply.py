@@ -190,7 +190,7 @@ def test_a_change_touches_what_it_must(default_project: Project, generate: Gener
 
 @pytest.mark.slow
 def test_the_docs_count_the_files_of_each_change(generate: Generate) -> None:
-    page = (ROOT / "docs/daily.md").read_text().partition("## Changing your mind")[2]
+    page = (ROOT / "docs/daily.md").read_text().partition("## Changing the pipeline")[2]
     project = generate()
     project.commit()
     counts = {}
