@@ -223,4 +223,5 @@ def test_a_pickled_client_keeps_its_options(server: Served, name: str) -> None:
         "shared_memory": False,
         "headers": {"k": "v"},
         "tls": tls,
+        "record": None,
     }

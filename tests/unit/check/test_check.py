@@ -71,6 +71,8 @@ PROJECT_RULES = {
     "step-signature",
 }
 RELEASE_RULES = {
+    "aoti",
+    "aoti-batch",
     "backend-gone",
     "correlation-id-text",
     "steps-together",

@@ -56,7 +56,7 @@ src/PACKAGE/py.typed src/PACKAGE/tensors.py
 src/PACKAGE/runtime/__init__.py src/PACKAGE/runtime/batches.py src/PACKAGE/runtime/bodies.py
 src/PACKAGE/runtime/clients.py src/PACKAGE/runtime/errors.py
 src/PACKAGE/runtime/grpc_transport.py src/PACKAGE/runtime/http_transport.py
-src/PACKAGE/runtime/transport.py
+src/PACKAGE/runtime/recorder.py src/PACKAGE/runtime/transport.py
 tests/test_live.py tests/test_reference.py tests/test_steps.py
 tests/docker/test_container.py
 vendor/push.txt vendor/pipeline.schema.json vendor/project.json vendor/requirements.txt WHEEL
@@ -286,7 +286,7 @@ def test_the_ensemble_maps_every_tensor_of_its_models(project: Project) -> None:
 
 
 def texts(project: Project) -> dict[str, str]:
-    binary = (".jpg", ".png", ".wav", ".whl")
+    binary = (".jpg", ".mp4", ".png", ".wav", ".whl")
     contents = project.contents().items()
     return {name: data.decode() for name, data in contents if not name.endswith(binary)}
 
