@@ -5,21 +5,16 @@ PYTHONPATH=src python scripts/check_page.py
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from difflib import unified_diff
 from pathlib import Path
-from textwrap import fill
 from types import ModuleType
 
-from triton_ensemble.check.examples import Files, dedent_files, find_config_path
-from triton_ensemble.check.rules import TOPICS, Rule, rules_of
+from triton_ensemble.check.rules import TOPICS, rules_of
+from triton_ensemble.check.rules.explain import describe_rule
 from triton_ensemble.facts import catalog
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "check.md"
-WIDTH = 110
-CONTEXT = 2  # unchanged lines around a changed one
 HEAD = """\
 <!-- Written by scripts/check_page.py, from the rules in src/triton_ensemble/check/rules/. -->
 <!-- skip: start "tests/triton/check/test_check_rules.py tries each example of this page" -->
@@ -57,6 +52,8 @@ field is missing, it is the line of the field that should have it.
 |---|---|
 | `--format github` | annotations of a pull request |
 | `--format json` | for programs |
+| `--format sarif` | for code scanning, as GitHub's and GitLab's |
+| `--format junit` | for CI that shows test reports |
 | `--release 24.10` | the Triton that will serve the repository, 24.10 or later (a line says so if it is newer than the toolkit); the default is `triton_release` in a project, and the newest elsewhere |
 
 The check loads and runs nothing: it reads the first and last bytes of model files, and the text of Python
@@ -69,8 +66,8 @@ code. So it does not see:
 
 ## Rules
 
-Each rule says what holds, and what Triton says or does otherwise (`x` is a name). It also has an example:
-without the lines in red there is nothing to find.
+Each rule says what holds, and what Triton says or does otherwise (`x` is a name). It also has an example: without
+the lines in red there is nothing to find. `triton-ensemble explain RULE` prints the same.
 
 | rule | severity | holds |
 |---|---|---|
@@ -110,30 +107,7 @@ def _page() -> Iterator[str]:
 def _section(topic: ModuleType) -> Iterator[str]:
     yield f"\n## {(topic.__doc__ or '').strip()}\n"
     for rule in rules_of(topic):
-        says = fill(rule.triton, WIDTH, break_long_words=False, break_on_hyphens=False)
-        yield f"\n### {rule.id}\n\n**{rule.severity.capitalize()}**: {rule.summary}\n\n"
-        yield f"Otherwise:\n{says}\n\n```diff\n{''.join(_diff(rule))}```\n"
-
-
-def _diff(rule: Rule) -> Iterator[str]:
-    """Iterate over the lines of the example that fails, with what passes instead."""
-    fails, passes = dedent_files(rule.fails), dedent_files(rule.passes)
-    for name in dict.fromkeys([*fails, *passes]):
-        before, after = _lines(fails, name), _lines(passes, name)
-        if before != after:
-            yield f"  # {find_config_path(name)}\n"
-            for line in [*unified_diff(before, after, n=CONTEXT)][2:]:
-                if not line.startswith("@@"):
-                    yield f"{line[0]} {line[1:]}"
-                elif not re.match("@@ -[01][ ,]", line):
-                    yield "  ...\n"
-
-
-def _lines(files: Files, name: str) -> list[str]:
-    content = files.get(name)
-    if isinstance(content, str):
-        return content.splitlines(keepends=True)
-    return [f"(a link to {content})\n"] if content else ["(a folder)\n"] if name in files else []
+        yield f"\n### {rule.id}\n\n{describe_rule(rule)}"
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ COMMANDS = {
         "check.pipeline.command",
         "find what Triton would refuse in a model repository or pipeline.yml",
     ),
+    "explain": ("check.rules.explain", "explain a rule of the check, with an example"),
     "apply": ("change.apply", "apply a changed pipeline.yml to the project's files"),
     "adopt": ("author.adopt.command", "print the pipeline.yml of an existing model repository"),
     "setup": ("environment.setup", "make the project's environment"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from check_command_support import GARBAGE
@@ -45,6 +47,63 @@ def test_nothing_found_is_said_beside_the_findings(
     write(tmp_path / "r", {"n": PYTHON})
     assert main(["check", str(tmp_path / "r"), "--format", form]) == 0
     assert capsys.readouterr() == (out, "2 models: nothing found\n")
+
+
+def test_sarif_has_each_finding_at_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(
+        tmp_path / "r", {"a b": f"{PYTHON}dynamic_batching {{ }}", "n": PYTHON.replace("FP32", "X")}
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", "r", "--format", "sarif"]) == 1
+    log = json.loads(capsys.readouterr().out)
+    assert log["version"] == "2.1.0"
+    [run] = log["runs"]
+    ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert {result["ruleId"] for result in run["results"]} == {*ids}
+    places = [each["locations"][0]["physicalLocation"] for each in run["results"]]
+    found = [
+        (each["level"], place["artifactLocation"]["uri"], place["region"]["startLine"])
+        for each, place in zip(run["results"], places, strict=True)
+    ]
+    assert ("warning", "r/a%20b/config.pbtxt", 5) in found
+    assert ("error", "r/n/config.pbtxt", 2) in found
+    assert all(each["message"]["text"] for each in run["results"])
+
+
+def test_junit_counts_errors_as_failures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        tmp_path / "r", {"m": f"{PYTHON}dynamic_batching {{ }}", "n": PYTHON.replace("FP32", "<X")}
+    )
+    assert main(["check", str(tmp_path / "r"), "--format", "junit"]) == 1
+    suite = ElementTree.fromstring(capsys.readouterr().out)
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    [failure] = suite.iter("failure")
+    assert failure.get("type") == "parse"
+    [warning] = suite.iter("system-out")
+    assert "dynamic_batching" in (warning.text or "")
+
+
+@pytest.mark.parametrize(("form", "begins"), [("sarif", "{"), ("junit", "<?xml")])
+def test_services_get_a_report_without_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str, begins: str
+) -> None:
+    write(tmp_path / "r", {"m": PYTHON})
+    assert main(["check", str(tmp_path / "r"), "--format", form]) == 0
+    assert capsys.readouterr().out.startswith(begins)
+
+
+def test_a_rule_is_explained_with_its_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "step-version"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("step-version\n\n**Error**: ")
+    assert "\n+ " in said
+    assert main(["explain", "step-versoin"]) == 2
+    wrong = "step-versoin: is not a rule of the check; did you mean step-version?\n"
+    assert capsys.readouterr().err == wrong
 
 
 @pytest.mark.parametrize(

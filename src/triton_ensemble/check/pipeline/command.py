@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=FORMATS,
         default="text",
-        help="text for people, github for annotations of a pull request, json for programs; "
-        "default: %(default)s",
+        help="text for people, github for annotations of a pull request, json for programs, sarif for "
+        "code scanning, junit for test reports; default: %(default)s",
     )
     parser.add_argument(
         "--release",
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         print(f"{error.filename}: can't be read: {error.strerror}", file=sys.stderr)
         return 2
-    if findings or arguments.format == "json":
+    if findings or arguments.format not in ("text", "github"):
         print(FORMATS[arguments.format](findings))
     if arguments.repository is DEFAULT and (skipped := _name_skipped()):
         print(skipped, file=sys.stderr)
