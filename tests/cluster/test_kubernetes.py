@@ -48,6 +48,9 @@ def test_each_combination_is_sound(generate: Generate, name: str) -> None:
         "hpa",
         "routes",
         "grpc-route",
+        "ingress",
+        "load-balancer",
+        "model-volume",
         "smoke-test",
         *["mig"] * bool(answers.get("gpu_count")),
     ]
@@ -108,6 +111,16 @@ def test_a_route_opens_its_port_to_the_namespace_of_the_gateway_alone(generate: 
         [source] = rule["from"]
         assert source["namespaceSelector"]["matchLabels"]
         assert rule["ports"] == [{"port": port}]
+
+
+def test_a_load_balancer_serves_the_networks_that_are_named(generate: Generate) -> None:
+    manifests = choose(generate(extras=["kubernetes"]), ["load-balancer"])
+    named, headless = (m["spec"] for m in manifests if m["kind"] == "Service")
+    assert (named["type"], headless["clusterIP"]) == ("LoadBalancer", "None")
+    assert "type" not in headless
+    [policy] = [m["spec"] for m in manifests if m["kind"] == "NetworkPolicy"]
+    [source] = policy["ingress"][-1]["from"]
+    assert [source["ipBlock"]["cidr"]] == named["loadBalancerSourceRanges"]
 
 
 @pytest.mark.parametrize(("extra", "metric"), [("kubernetes", "nv_"), ("kserve", "nv_"), ("ray", "ray_nv_")])  # fmt: skip

@@ -378,6 +378,7 @@ def test_a_package_that_the_lock_lacks(generate: Generate) -> None:
     ("chosen", "said"),
     [
         ("kubernetes: s3 image-volume", ["s3 and image-volume exclude each other"]),
+        ("kubernetes: model-volume s3", ["model-volume and s3 exclude each other"]),
         ("kubernetes: gateway-route routes", ["gateway-route needs gateway"]),
         ("kubernetes: keda hpa monitoring", ["hpa and keda exclude each other"]),
         ("kubernetes: keda", ["keda needs monitoring"]),

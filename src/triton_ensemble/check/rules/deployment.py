@@ -34,6 +34,7 @@ EXCLUDES = {
     "kserve/knative": ("hpa", "keda", "monitoring", "openshift", "raw-deployment"),
     "kserve/openshift": ("raw-deployment",),
     "kubernetes/hpa": ("keda",),
+    "kubernetes/model-volume": ("image-volume", "s3"),
     "kubernetes/s3": ("image-volume",),
 }
 # The list of kustomization.yaml that has an entry for a component, and the end of that entry's name.
