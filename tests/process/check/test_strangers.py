@@ -23,6 +23,7 @@ LINES = {
     "new": ["new", "made", "--template", "."],
     "add-step": ["add-step"],
     "check": ["check", "model_repository"],
+    "explain": ["explain", "parse"],
     "apply": ["apply"],
     "adopt": ["adopt", "model_repository"],
     "format": ["format"],

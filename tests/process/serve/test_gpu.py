@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
+from zipfile import ZipFile
 
 import pytest
 import yaml
@@ -115,6 +117,19 @@ def test_instances_where_there_are_gpus(
     [instances] = config_of(tmp_path / "links/a/config.pbtxt").instance_group
     assert (instances.kind, list(instances.gpus)) == (instances.Kind.Value(kind), listed)
     assert (tmp_path / "links/a/1").exists()
+
+
+@pytest.mark.parametrize(("device", "backend"), [("cpu", "pytorch"), ("cuda", "torch_aoti")])
+def test_a_package_for_a_gpu_has_a_stand_in(
+    tmp_path: Path, smi: Smi, device: str, backend: str
+) -> None:
+    smi("")
+    (tmp_path / "models/a/1").mkdir(parents=True)
+    (tmp_path / "models/a/config.pbtxt").write_text('platform: "torch_aoti"')
+    with ZipFile(tmp_path / "models/a/1/model.pt2", "w") as archive:
+        archive.writestr("m.wrapper_metadata.json", json.dumps({"AOTI_DEVICE_KEY": device}))
+    LocalRepository(tmp_path / "models", tmp_path / "links", ["pytorch"])
+    assert config_of(tmp_path / "links/a/config.pbtxt").backend == backend
 
 
 @pytest.mark.slow

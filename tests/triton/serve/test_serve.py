@@ -631,9 +631,10 @@ def test_a_package_of_aotinductor_has_its_tensors_by_place_or_by_name(repository
         def forward(self, x: Any, *, y: Any) -> Any:
             return {"sum": x + y, "pair": (x - y,)}
 
-    zeros, varies = torch.zeros(2, 2), {0: torch.export.Dim.DYNAMIC}
+    varies = {0: torch.export.Dim.DYNAMIC}
+    one, other = torch.zeros(2, 2), torch.zeros(2, 2)  # the same for both would be one input
     shapes = {"x": varies, "y": varies}
-    program = torch.export.export(Sum(), (zeros,), {"y": zeros}, dynamic_shapes=shapes)
+    program = torch.export.export(Sum(), (one,), {"y": other}, dynamic_shapes=shapes)
     config = PYTORCH_CONFIG.replace("pytorch_libtorch", "torch_aoti")
     by_place = ("INPUT__1", "INPUT__0", "OUTPUT__1", "OUTPUT__0")
     by_name = ("KWARGS[y]", "ARGS[0]", "RESULT[pair][0]", "RESULT[sum]")
@@ -646,7 +647,7 @@ def test_a_package_of_aotinductor_has_its_tensors_by_place_or_by_name(repository
             answer = infer(triton.http_url, model, **{x: xs, y: ys})
             assert np.array_equal(answer[difference], xs - ys)
             assert np.array_equal(answer[total], xs + ys)
-    write_model(repository, "name", config % ("KWARGS[z]", *by_name[1:]))
+    (repository / "name/config.pbtxt").write_text(config % ("KWARGS[z]", *by_name[1:]))
     with pytest.raises(ServerError, match=r"the package has no input KWARGS\[z\]; it has ARGS"):
         LocalTriton(repository, "name").__enter__()
 

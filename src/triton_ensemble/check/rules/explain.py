@@ -1,7 +1,7 @@
 """Explain a rule of the check: what has to hold, what Triton says or does otherwise, and an example.
 
-The finding of a check names its rule: `file:line: severity: rule: what is wrong; what to do`. In the example, lines
-with `-` are wrong, and lines with `+` stand in their place.
+A finding of the check names its rule: `file:line: severity: rule: what is wrong; what to do`. In the
+example, lines with `-` are wrong, and lines with `+` stand in their place.
 """
 
 from __future__ import annotations
