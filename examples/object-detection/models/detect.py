@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
-from models.exported import take_in
+from models.exported import DEVIATION, MEAN, describe_tensor, take_in
 from models.package import read_files
 
 PACKAGE = (
@@ -45,8 +45,8 @@ def build(path: Path) -> None:
     centres, strides = _places()
     constants: dict[str, NDArray[Any]] = {
         "to_bgr": np.array([2, 1, 0]),  # the model knows images as OpenCV reads them
-        "mean": np.array([0.485, 0.456, 0.406], np.float32).reshape(3, 1, 1),
-        "deviation": np.array([0.229, 0.224, 0.225], np.float32).reshape(3, 1, 1),
+        "mean": np.array(MEAN, np.float32).reshape(3, 1, 1),
+        "deviation": np.array(DEVIATION, np.float32).reshape(3, 1, 1),
         "by_side": np.array([0, 0, 4, BINS]),
         "flat": np.array([0, 0, 4 * BINS]),
         "to_box": np.kron(SIDES, np.arange(BINS)[:, None]).astype(np.float32),
@@ -73,8 +73,8 @@ def build(path: Path) -> None:
             helper.make_node("Transpose", ["places"], ["predictions"], perm=[0, 2, 1]),
         ]
     )
-    graph.input.append(_tensor("images", [3, HEIGHT, WIDTH]))
-    graph.output.append(_tensor("predictions", [14, len(centres)]))
+    graph.input.append(describe_tensor("images", [3, HEIGHT, WIDTH]))
+    graph.output.append(describe_tensor("predictions", [14, len(centres)]))
     onnx.save(model, path)
 
 
@@ -95,7 +95,3 @@ def _places() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     y, x = np.concatenate(grids, axis=1)
     centres = np.stack([x, y, 0 * x, 0 * x], axis=1)
     return centres.astype(np.float32), np.repeat(STRIDES, counts)[:, None].astype(np.float32)
-
-
-def _tensor(name: str, dims: list[int]) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", *dims])

@@ -19,7 +19,7 @@ from steps.detector import HEIGHT, LABELS, WIDTH
 
 ROOT = Path(__file__).parents[1]
 STRIDES = (8, 16, 32)  # of YOLO models, in pixels
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, for RF-DETR
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
 
 
 class Detector(NamedTuple):
@@ -140,8 +140,8 @@ def _rename(graph: onnx.GraphProto, found: Detector) -> None:
         after = [helper.make_node("Identity", [graph.output[0].name], ["predictions"])]
     del graph.node[:], graph.input[:], graph.output[:]
     graph.node.extend([*before, *own, *after])
-    graph.input.append(_tensor("images", [3, *found.size]))
-    graph.output.append(_tensor("predictions", found.dims))
+    graph.input.append(describe_tensor("images", [3, *found.size]))
+    graph.output.append(describe_tensor("predictions", found.dims))
 
 
 def _join(
@@ -170,6 +170,7 @@ def _dims(value: onnx.ValueInfoProto) -> list[int]:
     return [dim.dim_value if dim.HasField("dim_value") else -1 for dim in dims]
 
 
-def _tensor(name: str, dims: list[int]) -> onnx.ValueInfoProto:
+def describe_tensor(name: str, dims: list[int]) -> onnx.ValueInfoProto:
+    """Return what a graph says of a tensor FP32[batch, *dims], in which -1 varies."""
     sizes = ["batch", *(None if dim == -1 else dim for dim in dims)]
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes)

@@ -1,5 +1,5 @@
 # Yours: written once, never touched by `make update`.
-"""What the detector takes and finds; another one has others."""
+"""The size of images that the detector takes, and the classes that it finds."""
 
 WIDTH, HEIGHT = 608, 800  # of an image that it takes
 # The classes, in the order in which it scores them.

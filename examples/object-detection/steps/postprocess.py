@@ -45,7 +45,7 @@ def read_yolo26(predictions: Floats) -> tuple[Floats, Floats]:
 
 
 def read_rf_detr(predictions: Floats) -> tuple[Floats, Floats]:
-    """Return boxes and scores of FP32[queries, 4 + logits]; one logit more than LABELS has is the background's."""
+    """Return boxes and scores of FP32[queries, 4 + logits]. A logit beyond LABELS is the background's."""
     logits = predictions[:, 4:]
     logits = logits[:, : len(LABELS)] if logits.shape[1] == len(LABELS) + 1 else logits
     return predictions[:, :4], 1 / (1 + np.exp(-logits.clip(-80, 80)))

@@ -144,7 +144,7 @@ class Step:
 
 
 def join(pieces: list[str]) -> bytes:
-    """Return the text of tokens, whose characters stand for bytes; some need several tokens."""
+    """Return the text of tokens, whose characters stand for bytes. Some characters need several tokens."""
     text = bytes(BYTES[character] for piece in pieces for character in piece)
     return text.decode(errors="replace").strip().encode()
 

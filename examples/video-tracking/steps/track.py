@@ -75,8 +75,8 @@ class Step:
 
     A face that is not among SEEN stays at its pace, with SCORE 0. Numbers begin with 1 in each sequence.
 
-    Parameters: `overlap`, by intersection over union, above which a box may be a face of the frame
-    before; `hold`, for how many frames a face that is missed stays.
+    Parameters: `overlap` is the intersection over union above which a box may be a face of the frame
+    before. `hold` is the number of frames for which a missed face stays.
     """
 
     def __init__(self, context: Context) -> None:

@@ -52,7 +52,7 @@ class Recordings:
             raise ValueError(f"{folder}: has no recordings; {how}")
 
     def calls(self) -> Iterator[Call]:
-        """Yield what can be sent again, in the order of the recordings; a sequence at its end."""
+        """Yield what can be sent again, in the order of the recordings. A sequence comes at its end."""
         begun: dict[int, Call] = {}
         for path in self.files:
             try:

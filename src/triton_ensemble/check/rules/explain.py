@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is known of a rule. Raise ProjectError if there is no rule of that id."""
+    """Print the text of a rule, or raise ProjectError if the id is unknown."""
     from triton_ensemble.check.rules import RULES
 
     if not (rule := RULES.get(arguments.rule)):

@@ -41,7 +41,7 @@ OWN_BYTES = 1000  # of a request, beside its tensors
 
 
 def read_limits(environment: Mapping[str, str] = os.environ) -> dict[str, float]:
-    """Return the limits that an environment sets; raise ValueError for a value that can't be used."""
+    """Return the limits that an environment sets, or raise ValueError for a value that can't be used."""
     limits = {}
     for name, default in LIMITS.items():
         text = environment.get(f"{FOLDER}_{name}") or str(default)
@@ -85,7 +85,7 @@ class Recorder:
         self.left_out: dict[str, int] = {}
 
     def begin(self, inputs: Arrays, options: Mapping[str, Any]) -> "Exchange | None":
-        """Return a request's exchange, which ends with the last response; None if it is not recorded.
+        """Return a request's exchange, which ends with the last response, or None if it is not recorded.
 
         Of a sequence, all requests are recorded or none.
         """
